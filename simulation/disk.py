@@ -1,9 +1,9 @@
 """A disk that keeps synced writes, and of all others any part.
 
 Files are real, their durability is simulated: inside `hooked`, the calls that make something durable only record it. A
-loss of power then cuts each file down to its synced bytes plus any part of the rest, torn at any byte, or leaves
-sectors of zeros. It also undoes renames whose folder was not synced. A fuse kills a voter at its n-th disk operation
-from now, or makes that operation fail.
+loss of power then cuts each file down to its synced bytes plus any part of the rest, torn at any byte, or leaves any
+sectors of the rest and zeros for the others. It also undoes renames whose folder was not synced. A fuse kills a voter
+at its n-th disk operation from now, or makes that operation fail.
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ from simulation.flips import Flips
 Fuse = Literal["power", "error"]
 SECTOR_BYTES = 512
 """A disk writes a sector whole, or not at all."""
+
+
+def lost_sectors(dice: random.Random, synced: int, size: int) -> list[tuple[int, int]]:
+    """Return ranges of a file's bytes above `synced` that a loss of power leaves unwritten: any of the sectors."""
+    share = dice.random()
+    starts = range(synced - synced % SECTOR_BYTES, size, SECTOR_BYTES)
+    return [(max(start, synced), min(start + SECTOR_BYTES, size)) for start in starts if dice.random() < share]
 
 
 class PowerLossError(BaseException):
@@ -106,14 +113,16 @@ class SimulatedDisk:
         status = path.stat()
         synced = min(self._synced.get(status.st_ino, 0), status.st_size)
         kept = self._random.choice((synced, status.st_size, self._random.randint(synced, status.st_size)))
-        os.truncate(path, kept)
-        self.flips.cut(status.st_ino, kept)
-        if kept < status.st_size and self._random.random() < 0.2:
-            # The size was written, whole sectors of bytes were not: zeros.
-            whole = max(synced, kept - kept % SECTOR_BYTES)
-            os.truncate(path, whole)
-            self.flips.cut(status.st_ino, whole)
-            os.truncate(path, status.st_size)
+        if synced == status.st_size or self._random.random() < 0.7:
+            os.truncate(path, kept)
+            self.flips.lost(status.st_ino, kept, status.st_size)
+            return
+        # The size was written; of the sectors, any. The others are zeros.
+        with path.open("r+b") as file:
+            for start, end in lost_sectors(self._random, synced, status.st_size):
+                file.seek(start)
+                file.write(bytes(end - start))
+                self.flips.lost(status.st_ino, start, end)
 
     # The calls of the journal and the snapshots.
 

@@ -42,10 +42,10 @@ class Flips:
         """Record that a file was written with changed bits in it."""
         self._masks[inode] = masks
 
-    def cut(self, inode: int, size: int) -> None:
-        """Remove a file's changed bits beyond a size."""
+    def lost(self, inode: int, start: int, end: int) -> None:
+        """Remove the changed bits of a file's bytes from `start` to `end`, which are gone."""
         masks = self._masks.get(inode, {})
-        self._masks[inode] = {at: mask for at, mask in masks.items() if at < size}
+        self._masks[inode] = {at: mask for at, mask in masks.items() if not start <= at < end}
 
     def _change(self, path: Path, masks: dict[int, int]) -> None:
         with path.open("r+b") as file:  # In place: a process may have the file open.

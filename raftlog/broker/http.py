@@ -183,19 +183,22 @@ def path_partition(request: RequestQuery) -> tuple[str, int]:
     return request.match_info["topic"], int(text)
 
 
-def caller_timeout_ms(request: RequestQuery, limit_ms: int) -> int:
-    """Return how long the caller waits for the response, at most `limit_ms`.
+def caller_timeout_ms(request: RequestQuery, default_ms: int, *, most_ms: int = 0) -> int:
+    """Return how long the caller waits for the response; `default_ms` if it does not say.
+
+    Args:
+        most_ms: the longest wait that a caller may ask for; 0: `default_ms`.
 
     Raises:
         InvalidRequestError: the header is not a number of milliseconds.
     """
     text = request.headers.get(media.DEADLINE_MS)
     if text is None:
-        return limit_ms
+        return default_ms
     number = parse_integer(text)
     if number is None or number < 0:
         raise InvalidRequestError(f"{media.DEADLINE_MS}: expected milliseconds, received {text!r:.80}")
-    return max(1, min(number, limit_ms))
+    return max(1, min(number, most_ms or default_ms))
 
 
 @web.middleware

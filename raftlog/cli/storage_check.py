@@ -51,9 +51,9 @@ def _check_quorum(folder: Path) -> Iterator[Finding]:
     journal, snapshot = folder / "raft.journal", folder / "snapshot"
     if journal.exists():
         try:
-            sound = read_valid_records(journal)
-            if sound.end < sound.size:
-                yield Finding(str(journal), "note", f"has a torn tail after byte {sound.end}; the next start cuts it")
+            valid = read_valid_records(journal)
+            if (end := len(valid.content)) < valid.size:
+                yield Finding(str(journal), "note", f"has a torn tail after byte {end}; the next start cuts it")
         except (RaftlogError, OSError) as error:
             yield Finding(str(journal), "damage", str(error))
     if snapshot.exists():

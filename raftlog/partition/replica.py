@@ -339,7 +339,8 @@ class Replica(FollowerReplica):
         self._metrics.leaderships += 1
         _log.info("%s: leading in epoch %d", self.assignment.topic_partition, self.state.leader_epoch)
         self._moved(self.core.on_local_end(self.persisted_end_offset))
-        self._commit.request()
+        if self.log.durable_end_offset < self.log.log_end_offset:
+            self._commit.request()
 
     def _follow(self) -> None:
         self._resign(f"broker {self.state.leader} leads it now, in epoch {self.state.leader_epoch}")

@@ -1,9 +1,9 @@
 """Disks of simulated machines. Files are real; what survives a loss of power is simulated.
 
-A file keeps its content of its last fsync, and of later writes any part, torn at any byte, or with zeros for missing
-sectors. A folder keeps the names of its last fsync; each later creation, rename or removal is kept or not, one by one.
-Files that were removed or replaced, but whose old name may come back after a loss of power, wait in a morgue. A process
-that is killed loses nothing that it has written; of the write in which it is killed, the beginning is written.
+A file keeps its content of its last fsync, and of later writes any part, torn at any byte, or any sectors, with zeros
+for the others. A folder keeps the names of its last fsync; each later creation, rename or removal is kept or not, one
+by one. Files that were removed or replaced, but whose old name may come back after a loss of power, wait in a morgue. A
+process that is killed loses nothing that it has written; of the write in which it is killed, the beginning is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Literal
 from unittest import mock
 
 from simulation.cluster.loop import CURRENT, Process, ProcessDiedError
-from simulation.disk import SECTOR_BYTES
+from simulation.disk import lost_sectors
 
 SPARED_BYTES = 4_096
 Fuse = Literal["power", "kill", "error"]
@@ -188,11 +188,10 @@ class Disks:
             return
         common = _common_length(new, old)
         if common == len(old):  # Only appended to since.
-            kept = self._dice.choice((common, len(new), self._dice.randint(common, len(new))))
-            content = new[:kept]
-            if kept < len(new) and self._dice.random() < 0.2:
-                # The size was written, sectors of bytes were not.
-                content = new[: max(common, kept - kept % SECTOR_BYTES)].ljust(len(new), b"\0")
+            content = new[: self._dice.choice((common, len(new), self._dice.randint(common, len(new))))]
+            if self._dice.random() < 0.2:
+                # The size was written; of the sectors, any.
+                content = _without_sectors(new, lost_sectors(self._dice, common, len(new)))
         elif common == len(new):  # Truncated since.
             content = self._dice.choice((old, new))
         else:  # Truncated, and written again.
@@ -324,6 +323,13 @@ def _as_written(shown: bytes, old: bytes, dropped: Iterable[tuple[int, int]]) ->
         if start < end:
             content[start:end] = old[start:end].ljust(end - start, b"\0")
     return bytes(content)
+
+
+def _without_sectors(content: bytes, lost: Iterable[tuple[int, int]]) -> bytes:
+    torn = bytearray(content)
+    for start, end in lost:
+        torn[start:end] = bytes(end - start)
+    return bytes(torn)
 
 
 def _without(ranges: Iterable[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:

@@ -39,8 +39,13 @@ class Controllers:
 
 
 class Listener:
+    """The image is set by the test."""
+
+    def __init__(self) -> None:
+        self.waits_ms: list[int] = []
+
     async def require_applied(self, offset: int, *, timeout_ms: int) -> None:
-        """The image is set by the test."""
+        self.waits_ms.append(timeout_ms)
 
 
 @pytest.fixture
@@ -70,6 +75,23 @@ async def test_a_change_is_answered_with_its_topic(broker: Any, method: str, pat
     answer = await client.request(method, path, json=body)
 
     assert (await answer.json())["topic_id"] == "own"
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "least", "most"), [(None, 14_000, 15_000), ("60000", 59_000, 60_000), ("9999999", 119_000, 120_000)]
+)
+async def test_a_change_waits_for_this_broker_as_long_as_its_caller_does(
+    broker: Any, asked_ms: str | None, least: int, most: int
+):
+    """To open thousands of partitions may take a busy machine longer than a caller without a deadline waits."""
+    context, client = broker
+    context.image = created(replace(MetadataImage(), offset=0), "own")
+    headers = {} if asked_ms is None else {"Raftlog-Deadline-Ms": asked_ms}
+
+    await client.post("/v1/topics", json={"topic": "t"}, headers=headers)
+
+    (waited_ms,) = context.listener.waits_ms
+    assert least < waited_ms <= most
 
 
 @pytest.mark.parametrize("successor", [False, True])

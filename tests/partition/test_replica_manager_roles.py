@@ -63,6 +63,23 @@ async def test_a_tail_that_only_an_isolated_leader_had_leaves_no_byte_behind(tmp
         assert world.brokers[1].values() == ["both", "on 2 and 3"]
 
 
+async def test_a_leader_syncs_its_log_if_there_is_something_to_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A topic of 10,000 partitions would wait for 10,000 syncs of nothing."""
+    synced, real = list[int](), PartitionLog.fsync
+
+    def fsync(self: PartitionLog) -> int:
+        synced.append(self.log_end_offset)
+        return real(self)
+
+    monkeypatch.setattr(PartitionLog, "fsync", fsync)
+    async with World(tmp_path) as world:
+        for leader in (1, 2, 3):
+            await world.elect(leader, (1, 2, 3))
+        await world.produce("first", broker=3)
+    assert synced
+    assert set(synced) == {1}
+
+
 async def test_a_leader_without_records_sends_no_follower_back_to_the_start(tmp_path: Path, monkeypatch):
     """Nor does it know their epochs any more. A follower that began at 0 and was elected would give offsets twice."""
     offsets, real = [], PartitionLog.reset_to

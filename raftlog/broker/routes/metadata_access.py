@@ -16,6 +16,8 @@ from raftlog.wire.admin import AdminResponse
 
 CONSISTENCY = "consistency"
 ADMIN_TIMEOUT_MS = 15_000
+MOST_ADMIN_TIMEOUT_MS = 120_000
+"""A broker on a busy machine opens the 10,000 partitions of one topic in tens of seconds."""
 
 
 async def read_image(context: BrokerContext, request: web.Request) -> MetadataImage:
@@ -45,7 +47,7 @@ async def administer(context: BrokerContext, path: str, command: object, request
         UnknownOutcomeError: the change may take effect later.
     """
     note_change(request, command)
-    timeout_ms = caller_timeout_ms(request, ADMIN_TIMEOUT_MS)
+    timeout_ms = caller_timeout_ms(request, ADMIN_TIMEOUT_MS, most_ms=MOST_ADMIN_TIMEOUT_MS)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     try:
@@ -55,5 +57,6 @@ async def administer(context: BrokerContext, path: str, command: object, request
             answer = await context.channel.administer(path, command, timeout_ms=left_ms)
     except TimeoutError:
         raise OverloadedError(f"other changes of this client took {timeout_ms} ms; nothing was done") from None
-    await context.listener.require_applied(answer.metadata_offset, timeout_ms=timeout_ms)
+    left_ms = max(1, int((deadline - loop.time()) * 1000))
+    await context.listener.require_applied(answer.metadata_offset, timeout_ms=left_ms)
     return answer

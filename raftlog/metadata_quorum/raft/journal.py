@@ -2,9 +2,10 @@
 
     body = E index term command | T number of entries kept | M term vote | C commit index | S standing
 
-- Writes are buffered until `sync`, which the engine calls before every message that it sends.
-- A torn tail is truncated: a last record that ends early (a crash during a write) or lacks a sector (a power failure
-  during a write). Any other damage is refused (`frames`).
+- Records are buffered until `sync`, which the engine calls before every message that it sends. What one sync writes is
+  there as a whole after a crash, or not at all.
+- A torn last write is truncated: it ends early (a crash during a write) or lacks sectors (a power failure during a
+  write). Any other damage is refused (`frames`).
 - Rewriting (after a snapshot) is crash-atomic.
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 from pysyncobj.journal import Journal
 
 from raftlog.errors import StorageError
-from raftlog.metadata_quorum.raft.frames import MAGIC, read_valid_records, record
+from raftlog.metadata_quorum.raft.frames import MAGIC, framed_write, read_valid_records
 from raftlog.metadata_quorum.raft.rejoin import Standing
 from raftlog.metrics import Histogram
 
@@ -45,6 +46,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
         self._commit_index = 1
         self._commit_written = 1
         self._buffer: list[bytes] = []
+        self._next_write = 0
         self.size = 0
         """Bytes of entries since the last rewrite."""
         self.syncs = Histogram()
@@ -67,8 +69,9 @@ class RaftJournal(Journal):  # type: ignore[misc]
         """
         if not self._buffer:
             return
-        data = b"".join(self._buffer)
+        data = framed_write(self._buffer, self._next_write)
         self._buffer = []
+        self._next_write += 1
         if os.write(self._file, data) != len(data):
             raise OSError(f"{self._path}: short write")
         began = time.perf_counter()
@@ -105,7 +108,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
     def add(self, command: bytes, idx: int, term: int) -> None:
         assert not self._entries or idx == self._entries[-1][1] + 1
         self._entries.append((bytes(command), idx, term))
-        self._buffer.append(record(b"E" + _ENTRY.pack(idx, term) + command))
+        self._buffer.append(b"E" + _ENTRY.pack(idx, term) + command)
         self.size += len(command)
 
     def clear(self) -> None:
@@ -113,7 +116,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
 
     def deleteEntriesFrom(self, entryFrom: int) -> None:  # noqa: N802, N803
         del self._entries[entryFrom:]
-        self._buffer.append(record(b"T" + _TERM.pack(entryFrom)))
+        self._buffer.append(b"T" + _TERM.pack(entryFrom))
 
     def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803
         self._entries = self._entries[entryTo:]
@@ -170,20 +173,20 @@ class RaftJournal(Journal):  # type: ignore[misc]
     # The file.
 
     def _term_record(self) -> bytes:
-        return record(b"M" + _TERM.pack(self._term) + (self._vote or "").encode())
+        return b"M" + _TERM.pack(self._term) + (self._vote or "").encode()
 
     def _commit_record(self) -> bytes:
-        return record(b"C" + _TERM.pack(self._commit_index))
+        return b"C" + _TERM.pack(self._commit_index)
 
     def _standing_record(self) -> bytes:
-        return record(b"S" + self.standing.encode())
+        return b"S" + self.standing.encode()
 
     def _rewrite(self) -> None:
         temporary = self._path.with_suffix(".new")
-        records = [record(b"E" + _ENTRY.pack(index, term) + command) for command, index, term in self._entries]
+        entries = [b"E" + _ENTRY.pack(index, term) + command for command, index, term in self._entries]
         with temporary.open("wb") as file:
             facts = [self._standing_record(), self._term_record(), self._commit_record()]
-            file.write(b"".join([MAGIC, *facts, *records]))
+            file.write(MAGIC + framed_write([*facts, *entries], 0))
             file.flush()
             os.fsync(file.fileno())
         # A snapshot that was renamed just before must be durable before the entries that it covers are removed.
@@ -191,6 +194,7 @@ class RaftJournal(Journal):  # type: ignore[misc]
         temporary.replace(self._path)
         fsync_folder(self._path.parent)
         self._buffer = []
+        self._next_write = 1
         self.size = sum(len(command) for command, _, _ in self._entries)
 
     def _recover(self) -> None:
@@ -203,12 +207,13 @@ class RaftJournal(Journal):  # type: ignore[misc]
         for body in valid.bodies:
             self._replay(body)
         try:
-            if valid.is_first_format:
+            if not valid.is_current_format:
                 self._rewrite()
                 return
+            self._next_write = valid.next_write
             with self._path.open("r+b") as file:
-                file.write(b"".join([MAGIC, *map(record, valid.bodies)]))
-                file.truncate(valid.end)
+                file.write(valid.content)
+                file.truncate()
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:

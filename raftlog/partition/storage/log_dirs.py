@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -64,6 +65,8 @@ class LogDirs:
         self._log_dirs = log_dirs
         self._all = [data_dir, *(log_dir for log_dir in log_dirs if log_dir is not data_dir)]
         self._home: dict[str, DataDir] = {}
+        self._partitions: Counter[DataDir] = Counter()
+        """How many partitions each log folder has."""
         for log_dir in log_dirs:
             for stored in log_dir.list_partitions():
                 if (other := self._home.setdefault(stored.folder.name, log_dir)) is not log_dir:
@@ -71,6 +74,7 @@ class LogDirs:
                         f"{stored.folder.name} is in {other.path} and in {log_dir.path}: one of them is a copy; move "
                         "it away"
                     )
+                self._partitions[log_dir] += 1
 
     @classmethod
     def open(cls, path: Path, log_dirs: Sequence[Path], *, cluster_id: str, node_id: int) -> LogDirs:
@@ -157,8 +161,8 @@ class LogDirs:
         """Return the folder of a replica's log; a new one goes to the first folder with the fewest partitions."""
         name = self._data_dir.partition_folder(topic, partition, topic_id).name
         if name not in self._home:
-            counts = [list(self._home.values()).count(log_dir) for log_dir in self._log_dirs]
-            self._home[name] = self._log_dirs[counts.index(min(counts))]
+            log_dir = self._home[name] = min(self._log_dirs, key=self._partitions.__getitem__)
+            self._partitions[log_dir] += 1
         return self._home[name].partitions / name
 
     def list_partitions(self) -> Iterator[StoredPartition]:
@@ -169,11 +173,13 @@ class LogDirs:
     def delete_partition(self, folder: Path) -> None:
         """Remove a partition's folder, and its quarantined logs."""
         self._home[folder.name].delete_partition(folder)
-        del self._home[folder.name]
+        self._forget(folder.name)
 
     def set_stray(self, folder: Path) -> Path:
         """Rename the folder of a stray partition, on its own disk."""
-        return self._home.pop(folder.name).set_stray(folder)
+        stray = self._home[folder.name].set_stray(folder)
+        self._forget(folder.name)
+        return stray
 
     @property
     def has_strays(self) -> bool:
@@ -188,7 +194,11 @@ class LogDirs:
     def release(self, folder: Path) -> None:
         """Forget the place of a closed log that has no folder, because it never had a record."""
         if not folder.exists():
-            self._home.pop(folder.name, None)
+            self._forget(folder.name)
+
+    def _forget(self, name: str) -> None:
+        if (log_dir := self._home.pop(name, None)) is not None:
+            self._partitions[log_dir] -= 1
 
     def quarantine(self, folder: Path) -> Path:
         """Quarantine a damaged log, on its own disk."""

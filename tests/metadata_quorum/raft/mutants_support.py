@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -218,16 +218,19 @@ def folder_not_synced(patch: Patch) -> None:
 
 def _unchecked(patch: Patch, kinds: bytes) -> None:
     """Accept records of some kinds without a right checksum, if they end at a record's end."""
-    checked = frames._record_at
+    checked = frames._Format.record_at
 
-    def record_at(data: bytes, at: int, first_format: bool) -> tuple[bytes, int] | None:
-        start = at + 12
-        if first_format or start >= len(data) or data[start] not in kinds:
-            return checked(data, at, first_format)
-        end = start + struct.unpack_from("<I", data, at)[0]
-        return (data[start:end], end + 1) if start < end < len(data) and data[end] == 0xFF else None
+    def record_at(self: frames._Format, data: bytes, at: int) -> frames._Record | None:
+        start = at + self.head_bytes
+        if start >= len(data) or data[start] not in kinds:
+            return checked(self, data, at)
+        length, _, write = self.fields.unpack_from(data, at + 1)
+        end = start + length
+        if not start < end < len(data) or data[end] != 0xFF:
+            return None
+        return frames._Record(data[start:end], end + 1, write >> 1, bool(write & 1))
 
-    patch.setattr(frames, "_record_at", record_at)
+    patch.setattr(frames._Format, "record_at", record_at)
 
 
 @mutant
@@ -242,25 +245,36 @@ def rot_votes_are_not_checked(patch: Patch) -> None:
 
 @mutant
 def rot_anywhere_is_a_torn_tail(patch: Patch) -> None:
-    patch.setattr(frames, "_require_torn", lambda path, data, at, first_format: None)
+    patch.setattr(frames, "_require_torn", lambda *args, **kwargs: None)
 
 
 @mutant
 def rot_of_the_last_record_is_a_torn_tail(patch: Patch) -> None:
     """A change in the middle is still refused."""
-    patch.setattr(frames, "_is_torn", lambda tail, at, first_format: True)
+    patch.setattr(frames, "_is_torn", lambda tail, at, form: True)
 
 
 @mutant
 def sectors_of_a_later_write_count_for_a_damaged_record(patch: Patch) -> None:
     lacks = frames._lacks_a_sector
-    patch.setattr(frames, "_lacks_a_sector", lambda tail, at, end: lacks(tail, at, len(tail)))
+    patch.setattr(frames, "_lacks_a_sector", lambda tail, at, end, form: lacks(tail, at, len(tail), form))
+
+
+@mutant
+def valid_records_of_a_torn_write_count_as_damage(patch: Patch) -> None:
+    """As before records had the number of their write: a loss of power may keep a voter from starting."""
+    records_after = frames._Format.records_after
+
+    def of_another_write(self: frames._Format, data: bytes, at: int) -> Iterator[tuple[int, frames._Record]]:
+        return ((start, replace(record, write=-1)) for start, record in records_after(self, data, at))
+
+    patch.setattr(frames._Format, "records_after", of_another_write)
 
 
 @mutant
 def rot_of_a_length_makes_a_torn_tail(patch: Patch) -> None:
     """As before heads had a checksum."""
-    patch.setattr(frames, "_head_is_valid", lambda data, at: True)
+    patch.setattr(frames, "_head_is_valid", lambda fields, check: True)
 
 
 @mutant

@@ -14,11 +14,12 @@ from quorum_support import Cluster
 
 from raftlog.checksum import crc32c
 from raftlog.errors import StorageError
-from raftlog.metadata_quorum.raft.frames import FIRST_MAGIC, MAGIC, read_valid_records
+from raftlog.metadata_quorum.raft.frames import read_valid_records
 from raftlog.metadata_quorum.raft.journal import RaftJournal
 from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, find_corruption
 
-LAST_BYTES = 12 + 1 + 16 + len(b"command 5") + 1
+HEAD_BYTES = 21
+LAST_BYTES = HEAD_BYTES + 1 + 16 + len(b"command 5") + 1
 
 
 def filled(path: Path) -> bytes:
@@ -37,14 +38,12 @@ def changed(content: bytes, bits: set[int]) -> bytes:
     return bytes(damaged)
 
 
-def first_format(content: bytes) -> bytes:
-    """A journal as it was written before heads had checksums."""
-    at, records = len(MAGIC), [FIRST_MAGIC]
-    while at < len(content):
-        length, _, _ = struct.unpack_from("<III", content, at)
-        body = content[at + 12 : at + 12 + length]
-        records.append(struct.pack("<II", length, crc32c(body)) + body)
-        at += 12 + length + 1
+def format_before(path: Path) -> bytes:
+    """A journal's records as they were written before records had the number of their write."""
+    records = [b"RLRAFT02"]
+    for body in read_valid_records(path).bodies:
+        sizes = struct.pack("<II", len(body), crc32c(body))
+        records.append(sizes + struct.pack("<I", crc32c(sizes)) + body + b"\xff")
     return b"".join(records)
 
 
@@ -67,14 +66,14 @@ def test_a_length_that_grew_makes_no_torn_tail_of_a_damaged_record(tmp_path: Pat
     whole = filled(tmp_path / "j")
     start = 8 * (len(whole) - LAST_BYTES)
     for length_bit in range(24):
-        (tmp_path / "j").write_bytes(changed(whole, {start + length_bit, 8 * len(whole) - 20}))
+        (tmp_path / "j").write_bytes(changed(whole, {start + 8 + length_bit, 8 * len(whole) - 20}))
         with pytest.raises(StorageError, match="no bytes are missing there"):
             RaftJournal(tmp_path / "j")
 
 
 def test_a_record_that_ends_in_zeros_beyond_a_sector_is_not_taken_for_a_lost_write(tmp_path: Path):
     """A term without a vote ends in seven of them."""
-    for filler in range(400, 440):
+    for filler in range(360, 440):
         path = tmp_path / f"j{filler}"
         journal = RaftJournal(path)
         journal.add(b"x" * filler, 1, 1)
@@ -111,8 +110,9 @@ def test_the_first_record_is_never_torn(tmp_path: Path):
 
 
 @pytest.mark.parametrize("missing", [0, 1, 30])
-def test_a_journal_of_the_first_format_is_taken_over_and_written_anew(tmp_path: Path, missing: int):
-    old = first_format(filled(tmp_path / "j"))
+def test_a_journal_of_the_format_before_is_taken_over_and_written_anew(tmp_path: Path, missing: int):
+    filled(tmp_path / "j")
+    old = format_before(tmp_path / "j")
     (tmp_path / "j").write_bytes(old[: len(old) - missing])
     kept = 5 if missing == 0 else 4
 
@@ -121,7 +121,20 @@ def test_a_journal_of_the_first_format_is_taken_over_and_written_anew(tmp_path: 
         assert [entry[0] for entry in journal[:]] == [b"command %d" % index for index in range(1, kept + 1)]
         assert (journal.getCurrentTerm(), journal.getVotedForNodeId(), journal.standing) == (3, "voter-1", "blank")
         journal.close()
-        assert not read_valid_records(tmp_path / "j").is_first_format
+        assert read_valid_records(tmp_path / "j").is_current_format
+
+
+def test_in_the_format_before_a_valid_record_after_an_invalid_one_is_damage(tmp_path: Path):
+    filled(tmp_path / "j")
+    old = bytearray(format_before(tmp_path / "j"))
+    old[-50] ^= 1
+    (tmp_path / "j").write_bytes(old)
+    with pytest.raises(StorageError, match="a valid record of a later write follows"):
+        RaftJournal(tmp_path / "j")
+    old[-1] ^= 1
+    (tmp_path / "j").write_bytes(old)
+    with pytest.raises(StorageError, match="no bytes are missing there"):
+        RaftJournal(tmp_path / "j")
 
 
 def test_the_format_of_a_journal_stays(tmp_path: Path):
@@ -133,9 +146,10 @@ def test_the_format_of_a_journal_stays(tmp_path: Path):
 
 
 GOLDEN = (
-    "524c524146543032060000003ba3c80f850af4d253626c616e6bff09000000c2b7a5f8703ca80f4d0000000000000000"
-    "ff090000002020b43ac7cc481f430100000000000000ff0a000000191fa53e9d05f6e74d030000000000000076ff1200"
-    "00009066411b8f8610b3450100000000000000030000000000000063ff"
+    "524c524146543033ff060000003ba3c80f0000000000000000e783d10d53626c616e6bffff09000000c2b7a5f8000000"
+    "00000000009de878c14d0000000000000000ffff090000002020b43a0100000000000000018169f94301000000000000"
+    "00ffff0a000000191fa53e030000000000000061e142d44d030000000000000076ffff120000009066411b0500000000"
+    "000000ddc9f59a450100000000000000030000000000000063ff"
 )
 
 

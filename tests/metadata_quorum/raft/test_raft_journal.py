@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import tracemalloc
 from pathlib import Path
@@ -14,8 +15,11 @@ from hypothesis import strategies as st
 
 from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft.codec import MessageFormatError, decode, encode
-from raftlog.metadata_quorum.raft.frames import record
+from raftlog.metadata_quorum.raft.frames import framed_write, read_valid_records
 from raftlog.metadata_quorum.raft.journal import RaftJournal
+from raftlog.sectors import SECTOR_BYTES
+
+HEAD_BYTES = 21
 
 
 def filled(path: Path, count: int = 5) -> RaftJournal:
@@ -24,6 +28,15 @@ def filled(path: Path, count: int = 5) -> RaftJournal:
     for index in range(1, count + 1):
         journal.add(b"command %d" % index, index, 3)
     journal.sync()
+    return journal
+
+
+def one_by_one(path: Path, count: int = 5) -> RaftJournal:
+    """As `filled`, but each entry is written and synced alone."""
+    journal = filled(path, 0)
+    for index in range(1, count + 1):
+        journal.add(b"command %d" % index, index, 3)
+        journal.sync()
     return journal
 
 
@@ -99,9 +112,9 @@ def test_a_snapshot_keeps_the_acknowledged_entries_after_it(tmp_path: Path):
 
 
 def test_a_torn_tail_of_any_length_is_cut(tmp_path: Path):
-    filled(tmp_path / "j").close()
+    one_by_one(tmp_path / "j").close()
     whole = (tmp_path / "j").read_bytes()
-    last = 12 + 1 + 16 + len(b"command 5") + 1
+    last = HEAD_BYTES + 1 + 16 + len(b"command 5") + 1
 
     for missing in range(1, last + 1):
         (tmp_path / "j").write_bytes(whole[:-missing])
@@ -110,15 +123,83 @@ def test_a_torn_tail_of_any_length_is_cut(tmp_path: Path):
         journal.close()
 
 
+@pytest.mark.parametrize("bytes_of_a_command", [10, 300, 600])
+def test_a_write_of_which_any_sectors_reached_the_disk_is_cut_whole(tmp_path: Path, bytes_of_a_command: int):
+    """A disk writes the sectors of a write in any order, so a later record may be there and an earlier one not."""
+    path = tmp_path / "j"
+    journal = one_by_one(path)
+    synced = path.stat().st_size
+    for index in range(6, 10):
+        journal.add(b"%d" % index * bytes_of_a_command, index, 3)
+    journal.close()
+    whole = path.read_bytes()
+    starts = range(synced - synced % SECTOR_BYTES, len(whole), SECTOR_BYTES)
+
+    for lost in itertools.chain.from_iterable(itertools.combinations(starts, n) for n in range(1, len(starts) + 1)):
+        torn = bytearray(whole)
+        for start in lost:
+            first, end = max(start, synced), min(start + SECTOR_BYTES, len(whole))
+            torn[first:end] = bytes(end - first)
+        path.write_bytes(torn)
+        again = reopened(path)
+        assert [entry[1] for entry in again[:]] == [1, 2, 3, 4, 5], lost
+        assert path.stat().st_size == synced
+        again.add(b"command 6", 6, 4)
+        again.close()
+        assert [entry[2] for entry in reopened(path)[:]] == [3, 3, 3, 3, 3, 4]
+
+
+def test_zeros_of_a_write_before_the_last_one_are_damage(tmp_path: Path):
+    """The disk lost what it had synced: a later write is there, or began."""
+    path = tmp_path / "j"
+    journal = one_by_one(path)
+    journal.add(b"x" * 2_000, 6, 3)
+    journal.close()
+    whole = path.read_bytes()
+    lost = whole[:SECTOR_BYTES] + bytes(SECTOR_BYTES) + whole[2 * SECTOR_BYTES :]
+    path.write_bytes(lost + framed_write([b"C" + bytes(8)], 8)[:-1])
+    assert [entry[1] for entry in reopened(path)[:]] == [1, 2, 3, 4, 5], "a torn write has no valid record"
+    path.write_bytes(lost + framed_write([b"C" + bytes(8), b"C" + bytes(8)], 8)[:-1])
+    with pytest.raises(StorageError, match=f"a valid record of a later write follows at byte {len(whole)}"):
+        reopened(path)
+
+
+@pytest.mark.parametrize("write", [0, 2, 4])
+def test_a_write_with_another_number_than_the_next_is_damage(tmp_path: Path, write: int):
+    """A write before it is missing, or the disk shows an old one."""
+    path = tmp_path / "j"
+    filled(path).close()
+    end = path.stat().st_size
+    assert read_valid_records(path).next_write == 3
+    with path.open("ab") as file:
+        file.write(framed_write([b"C" + bytes(8)], write))
+    with pytest.raises(StorageError, match=f"damaged at byte {end}, and a valid record of a later write"):
+        reopened(path)
+
+
+def test_a_write_without_its_last_record_is_cut(tmp_path: Path):
+    path = tmp_path / "j"
+    filled(path).close()
+    whole = path.read_bytes()
+    write = framed_write([b"T" + bytes(8), b"C" + bytes(8)], 3)
+    path.write_bytes(whole + write[: len(write) // 2])
+
+    again = reopened(path)
+
+    assert [entry[1] for entry in again[:]] == [1, 2, 3, 4, 5]
+    again.close()
+    assert path.read_bytes() == whole
+
+
 def test_damage_before_sound_records_is_refused(tmp_path: Path):
-    filled(tmp_path / "j").close()
+    one_by_one(tmp_path / "j").close()
     whole = (tmp_path / "j").read_bytes()
 
-    for byte in range(8, len(whole) - 40, 7):
+    for byte in range(8, len(whole) - 50, 7):
         damaged = bytearray(whole)
         damaged[byte] ^= 1
         (tmp_path / "j").write_bytes(damaged)
-        with pytest.raises(StorageError, match="a valid record follows"):
+        with pytest.raises(StorageError, match="a valid record of a later write follows"):
             reopened(tmp_path / "j")
     (tmp_path / "j").write_bytes(b"something else")
     with pytest.raises(StorageError, match="is not a Raft journal"):
@@ -129,7 +210,7 @@ def test_a_changed_bit_in_the_last_record_is_no_torn_tail(tmp_path: Path):
     """It was acknowledged: to cut it would be to forget a command, and with another voter behind, to lose it."""
     filled(tmp_path / "j").close()
     whole = (tmp_path / "j").read_bytes()
-    last = 12 + 1 + 16 + len(b"command 5") + 1
+    last = HEAD_BYTES + 1 + 16 + len(b"command 5") + 1
 
     for bit in range(8 * (len(whole) - last), 8 * len(whole)):
         damaged = bytearray(whole)
@@ -159,7 +240,7 @@ def test_a_last_record_of_which_a_sector_never_reached_the_disk_is_cut(tmp_path:
 def test_a_synced_record_is_not_cut_because_a_later_write_lacks_a_sector(tmp_path: Path):
     """A vote was synced, and one of its bits changed. After it comes a write that a power failure tore."""
     path, tried = tmp_path / "j", 0
-    for filler in range(340, 420):
+    for filler in range(300, 380):
         path.unlink(missing_ok=True)
         journal = RaftJournal(path)
         journal.add(b"x" * filler, 1, 1)
@@ -176,7 +257,7 @@ def test_a_synced_record_is_not_cut_because_a_later_write_lacks_a_sector(tmp_pat
         again = reopened(path)
         assert (again.getCurrentTerm(), len(again)) == (9, 1)
         again.close()
-        vote = synced - len(record(b"M" + bytes(8) + b"voter-2"))
+        vote = synced - len(framed_write([b"M" + bytes(8) + b"voter-2"], 0))
         for at in range(vote, synced):
             damaged = bytearray(torn)
             damaged[at] ^= 1
