@@ -28,6 +28,7 @@ SUITES = (
     "partitions",
     "clients",
     "urls",
+    "security",
 )
 """Each is a module beside this one, whose FIGURES are functions of an `Effort` that return figures."""
 BUILD = Path("build") / "bench"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,15 +19,22 @@ from benchmarks.report import Effort, Figure, repeat
 from raftlog.cli.local_cluster import LocalCluster
 
 _GRACE_S = 120
+_LOADS = itertools.count(1)
 _COST = ("server_cpu_s", "client_cpu_s")
 
 
 class Load:
-    """Gives jobs to client processes, one after another."""
+    """Gives jobs to client processes, one after another.
 
-    def __init__(self, cluster: LocalCluster, effort: Effort) -> None:
+    Args:
+        environment: more variables of the clients.
+    """
+
+    def __init__(self, cluster: LocalCluster, effort: Effort, environment: Mapping[str, str] | None = None) -> None:
         self.cluster = cluster
         self.effort = effort
+        self._environment = {**os.environ, **(environment or {})}
+        self._made = next(_LOADS)
         self._count = 0
 
     def run(self, *, topic: str = "", **more: Any) -> dict[str, Any]:
@@ -37,13 +46,15 @@ class Load:
         self._count += 1
         job = Job(
             bootstrap=self.cluster.bootstrap,
-            topic=topic or f"load-{self._count}",
+            topic=topic or f"load-{self._made}-{self._count}",
             server_pids=tuple(broker_pids(self.cluster)),
             **{"seconds": 1.5 if self.effort.quick else 4.0, "warmup_s": 0.5 if self.effort.quick else 1.0, **more},
         )
         command = [sys.executable, "-m", "benchmarks.drivers.raftlog_client", json.dumps(dataclasses.asdict(job))]
         timeout_s = job.seconds + job.warmup_s + _GRACE_S
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False, env=self._environment
+        )
         if done.returncode != 0:
             raise RuntimeError(f"the client failed at its {job.work} job: {done.stderr[-2_000:]}")
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -187,19 +187,39 @@ def reordered_reads(history: History) -> Iterator[Anomaly]:
 
 
 def unstable_reads(history: History) -> Iterator[Anomaly]:
-    """Find (partition, offset, value) that was read once, and that a later full read does not contain."""
-    full: dict[str, dict[tuple[int, int], str]] = defaultdict(dict)
-    for read in history.final_reads:
-        full[read.process][read.partition, read.offset] = read.value
+    """Find (partition, offset, value) that was read once, and that a full read that began later does not contain."""
+    full = _full_reads(history)
     told = set[tuple[int, int]]()
     for read in _all_reads(history):
         place = read.partition, read.offset
-        for process, places in full.items():
-            if places.get(place) != read.value and place not in told and not _may_be_gone(history, read):
+        for process, (began_ns, places) in full.items():
+            is_later = began_ns > read.completed_ns or process == read.process
+            if is_later and places.get(place) != read.value and place not in told and not _may_be_gone(history, read):
                 told.add(place)
                 shown = places.get(place, "nothing")
                 detail = f"{read.process} read {read.value} at {place}, in the end {process} reads {shown} there"
                 yield Anomaly("unstable", detail)
+
+
+def stale_full_reads(history: History) -> Iterator[Anomaly]:
+    """Find a full read without a record that was durably acknowledged before it began, and that another one has."""
+    full = _full_reads(history)
+    found = {read.value for read in history.final_reads}
+    for process, (began_ns, places) in full.items():
+        missing = found - set(places.values())
+        for send in history.sends:
+            expected = send.durable and send.completed_ns < began_ns and not _may_be_gone(history, send)
+            if expected and send.value in missing:
+                detail = f"{process} does not contain {send.value}, acknowledged at {send.offset} before it began"
+                yield Anomaly("stale read", f"partition {send.partition}: {detail}")
+
+
+def _full_reads(history: History) -> dict[str, tuple[int, dict[tuple[int, int], str]]]:
+    """Return when each full read received its first record, and what it contains, by its process."""
+    full: dict[str, tuple[int, dict[tuple[int, int], str]]] = {}
+    for read in history.final_reads:
+        full.setdefault(read.process, (read.completed_ns, {}))[1][read.partition, read.offset] = read.value
+    return full
 
 
 def ends_that_go_back(history: History) -> Iterator[Anomaly]:
@@ -223,6 +243,7 @@ CHECKS: tuple[Callable[[History], Iterable[Anomaly]], ...] = (
     nonmonotonic_sends,
     reordered_reads,
     unstable_reads,
+    stale_full_reads,
     ends_that_go_back,
     *REPLICA_CHECKS,
 )

@@ -16,9 +16,12 @@ def send(value: str, offset: int = -1, *, at: int = 0, took: int = 1, outcome: O
     return Send(value=value, invoked_ns=at, completed_ns=at + took, outcome=outcome, offset=offset, **named)
 
 
+BEGUN = {"final": 100, "again": 200}
+
+
 def reads(*values: str, process: str = "final", start: int = 0) -> list[Read]:
     return [
-        Read(process=process, partition=0, offset=start + i, value=value, completed_ns=100 + i)
+        Read(process=process, partition=0, offset=start + i, value=value, completed_ns=BEGUN.get(process, 50) + i)
         for i, value in enumerate(values)
     ]
 
@@ -221,7 +224,21 @@ def test_what_one_full_read_shows_every_other_one_shows():
     history = honest()
     history.final_reads = [*reads("a", "b", "unknown", "c"), *reads("a", "b", "unknown", process="again")]
 
-    assert kinds(history) == {"unstable"}
+    assert kinds(history) == {"unstable", "stale read"}
+
+
+def test_a_later_full_read_may_show_what_was_not_acknowledged_before_the_one_before():
+    """With acks=1 a record becomes visible only once the followers have it."""
+    history = honest()
+    history.final_reads = [*reads("a", "b", "unknown"), *reads("a", "b", "unknown", "c", process="again")]
+    history.sends[-1] = replace(history.sends[-1], acks="1")
+    assert check(history).ok
+
+    history.sends[-1] = replace(history.sends[-1], acks="all", completed_ns=101)
+    assert check(history).ok
+
+    history.sends[-1] = replace(history.sends[-1], completed_ns=99)
+    assert kinds(history) == {"stale read"}
 
 
 def test_an_end_that_goes_back_is_flagged():

@@ -1,0 +1,107 @@
+"""What TLS and credentials cost: a cluster in clear and one with TLS everywhere, in turns, three replicas, acks=all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from benchmarks.clusters import running
+from benchmarks.loads import Load, costs
+from benchmarks.report import Bound, Effort, Figure, repeat
+from raftlog import blocking
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.security import secure
+
+_USER, _PASSWORD = "bench", "a password of the benchmark"
+_KB = 1024
+
+
+class _Secured(LocalCluster):
+    """Requires TLS on every listener, and certificates or credentials."""
+
+    def start(self, *names: str) -> None:
+        secure(self, _USER)
+        super().start(*names)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that make a process a client of the super user."""
+        folder = self.data / "security"
+        users = folder / "users"
+        files = {"CA": folder / "ca.pem", "CERT": users / f"{_USER}.pem", "KEY": users / f"{_USER}.key"}
+        return {f"RAFTLOG_{name}_FILE": str(path) for name, path in files.items()}
+
+
+@contextmanager
+def _both(effort: Effort) -> Iterator[tuple[Load, Load]]:
+    """Run a cluster in clear and one with TLS."""
+    with running() as plain, running(_Secured) as secured:
+        assert isinstance(secured, _Secured)
+        yield Load(plain, effort), Load(secured, effort, environment=secured.environment)
+
+
+def _compared(effort: Effort, name: str, loads: tuple[Load, Load], least: float, **job: Any) -> list[Figure]:
+    """Run a job with both, in turns; the ratio is that of rates, and the costs are CPU for each megabyte."""
+    turns = repeat(effort.pick(7, quick=3), name)
+    pairs = [[load.run(**job) for load in loads] for _ in turns]
+    rates = [[float(result["records_per_s"]) for result in results] for results in zip(*pairs, strict=True)]
+    notes = [costs(list(results)) for results in zip(*pairs, strict=True)]
+    ratios = [second / first for first, second in zip(*rates, strict=True)]
+    return [
+        Figure(name=f"{name}_plain_records_per_s", samples=rates[0], better="more", notes=notes[0]),
+        Figure(name=f"{name}_records_per_s", samples=rates[1], better="more", notes=notes[1]),
+        Figure(name=f"{name}_of_plain", samples=ratios, bounds=(Bound(statistic="median", at_least=least),)),
+    ]
+
+
+def produce(effort: Effort) -> list[Figure]:
+    """Records of 1 KB that are acknowledged in a second."""
+    with _both(effort) as loads:
+        return _compared(effort, "tls_produce_1KB", loads, 0.85, work="produce", record_bytes=_KB)
+
+
+def consume(effort: Effort) -> list[Figure]:
+    """Records of 1 KB that are read in a second, as Arrow."""
+    with _both(effort) as loads:
+        seconds = 4.0 if effort.quick else 10.0
+        job: dict[str, Any] = {
+            "work": "fill",
+            "topic": "filled",
+            "seconds": seconds,
+            "warmup_s": 0.0,
+            "record_bytes": _KB,
+        }
+        records = min(load.run(**job)["records"] for load in loads)
+        reading: dict[str, Any] = {"work": "consume", "topic": "filled", "records": records, "record_bytes": _KB}
+        return _compared(effort, "tls_consume_1KB", loads, 0.5, **reading, options={"arrow": True})
+
+
+def latency(effort: Effort) -> list[Figure]:
+    """From the call until every replica has the record, at 1,000 records a second: TLS beside plain."""
+    with _both(effort) as loads:
+        turns = repeat(effort.pick(7, quick=3), "latency")
+        pairs = [[float(load.run(work="latency")["p50_ms"]) for load in loads] for _ in turns]
+    ratios = [second / first for first, second in pairs]
+    return [
+        Figure(name="plain_p50_ms", samples=[first for first, _ in pairs], better="less"),
+        Figure(name="tls_p50_ms", samples=[second for _, second in pairs], better="less"),
+        Figure(name="tls_p50_of_plain", samples=ratios, bounds=(Bound(statistic="median", at_most=1.3),)),
+    ]
+
+
+def credentials(effort: Effort) -> list[Figure]:
+    """The same cluster in clear, one record for each request, without credentials and with a user's."""
+    with running() as cluster:
+        with blocking.Admin(cluster.bootstrap) as admin:
+            admin.put_user(_USER, _PASSWORD)
+        known = {"RAFTLOG_USERNAME": _USER, "RAFTLOG_PASSWORD": _PASSWORD}
+        loads = Load(cluster, effort), Load(cluster, effort, environment=known)
+        job: dict[str, Any] = {
+            "work": "produce",
+            "options": {"producer": {"batch_bytes": 16 << 10, "max_in_flight": 5}},
+        }
+        return _compared(effort, "credentials_produce_16KB", loads, 0.95, **job)
+
+
+FIGURES = {"produce": produce, "consume": consume, "latency": latency, "credentials": credentials}
