@@ -1,4 +1,4 @@
-"""What TLS and credentials cost: a cluster in clear and one with TLS everywhere, in turns, three replicas, acks=all."""
+"""What TLS and credentials cost: a cluster in clear and one with TLS everywhere, alternating, three replicas, acks=all."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _both(effort: Effort) -> Iterator[tuple[Load, Load]]:
 
 
 def _compared(effort: Effort, name: str, loads: tuple[Load, Load], least: float, **job: Any) -> list[Figure]:
-    """Run a job with both, in turns; the ratio is that of rates, and the costs are CPU for each megabyte."""
+    """Run a job with both, alternating; the ratio is that of rates, and the costs are CPU for each megabyte."""
     turns = repeat(effort.pick(7, quick=3), name)
     pairs = [[load.run(**job) for load in loads] for _ in turns]
     rates = [[float(result["records_per_s"]) for result in results] for results in zip(*pairs, strict=True)]
