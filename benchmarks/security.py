@@ -1,4 +1,4 @@
-"""What TLS and credentials cost: a cluster in clear and one with TLS everywhere, alternating, three replicas, acks=all."""
+"""What TLS and credentials cost: a cluster in clear beside one with TLS everywhere, three replicas, acks=all."""
 
 from __future__ import annotations
 
