@@ -327,6 +327,38 @@ async def test_a_dial_that_is_cancelled_closes_no_descriptor_under_its_transport
             pytest.fail("the dial never ended by itself")
 
 
+@pytest.mark.parametrize("is_loopback", [True, False])
+async def test_a_dial_that_is_cancelled_leaves_no_connection(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, is_loopback: bool
+):
+    """The server waits for a handshake that does not come; to the client nothing shows that the connection exists."""
+    monkeypatch.setattr(pacing, "is_loopback", lambda host: is_loopback)
+    client = client_context(TlsFiles(ca_file=authority.ca_file))
+    ended: asyncio.Queue[None] = asyncio.Queue()
+    accepted = 0
+
+    async def until_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal accepted
+        accepted += 1
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        ended.put_nowait(None)
+
+    server = await asyncio.start_server(until_end, "127.0.0.1", 0)
+    async with server, asyncio.timeout(20):
+        for steps in range(60):
+            port = server.sockets[0].getsockname()[1]
+            dialling = asyncio.ensure_future(pacing.connect(asyncio.Protocol, "127.0.0.1", port, client, "127.0.0.1"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            dialling.cancel()
+            await asyncio.wait([dialling])
+            assert dialling.cancelled()
+        while ended.qsize() < accepted or accepted < 30:
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
 async def test_old_versions_and_weak_ciphers_are_refused(authority: Authority):
     async with listening(context_of(authority.issue("node"))) as address:
