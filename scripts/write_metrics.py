@@ -14,8 +14,21 @@ from raftlog.metrics.generated import alert_table, files, reference_table
 from raftlog.metrics.node_table import PROCESS_TABLE, QUORUM_TABLE
 from raftlog.metrics.replica_table import REPLICA_TABLE
 from raftlog.metrics.request_table import REQUEST_TABLE
+from raftlog.prometheus import TABLE, Kind
 
 ROOT = Path(__file__).parents[1]
+
+
+def client_table(kind: Kind) -> str:
+    """Return the table of a kind of client's metrics."""
+    rows = [
+        f"| `raftlog_{kind}_{metric.name}{{{', '.join(['client', *metric.labels])}}}` "
+        f"| {'counter' if metric.is_counter else 'gauge'} | {metric.help} |\n"
+        for metric in TABLE[kind]
+    ]
+    return "| Metric | Type | Meaning |\n|---|---|---|\n" + "".join(rows)
+
+
 BY_PAGE = {
     "docs/reference/metrics.md": {
         "requests": reference_table(REQUEST_TABLE),
@@ -23,6 +36,8 @@ BY_PAGE = {
         "partitions": reference_table([metric for metric in REPLICA_TABLE if metric.detail]),
         "quorum": reference_table(QUORUM_TABLE),
         "process": reference_table(PROCESS_TABLE),
+        "producer": client_table("producer"),
+        "consumer": client_table("consumer"),
     },
     "docs/how-to/monitor.md": {"alerts": alert_table()},
 }

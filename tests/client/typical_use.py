@@ -44,6 +44,7 @@ from raftlog import (
     scan_polars,
 )
 from raftlog.model import Acl
+from raftlog.prometheus import ClientCollector
 
 BROKERS = ["http://127.0.0.1:9400", "http://127.0.0.1:9401"]
 RULE = Acl(principal="ann", operation="read", resource_type="topic", resource_name="flights")
@@ -138,6 +139,7 @@ async def consuming() -> None:
         assert_type(await consumer.beginning_offsets(), dict[TopicPartition, int])
         assert_type(await consumer.end_offsets(), dict[TopicPartition, int])
         assert_type(consumer.metrics(), ConsumerMetrics)
+        ClientCollector().add(consumer, "reader")
         assert_type(consumer.metrics().lag, Mapping[TopicPartition, int | None])
         await consumer.close()
 
