@@ -23,6 +23,16 @@ LONGEST_STALL_MS = 100
 """One request takes at most 50; a test may send many at once."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the files with slow tests begin first: at the end one worker would run them while the others have none."""
+    rank: dict[Path, int] = {}
+    for item in items:
+        marks = ("slow", "spark", "cluster")
+        own = next((at for at, mark in enumerate(marks) if item.get_closest_marker(mark)), len(marks))
+        rank[item.path] = min(own, rank.get(item.path, own))
+    items.sort(key=lambda item: rank[item.path])
+
+
 @pytest.fixture(scope="session")
 def stall_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file to which the nodes of all tests append the stalls of their event loops."""

@@ -11,7 +11,7 @@ from chaos.options import Options
 from chaos.runner import run_scenario
 from chaos.scenarios import SCENARIOS
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SHORT = ["isolate-leader", "stale-replica", "lost-answers", "power-cut", "swarm"]
 """The others, `matrix` and the N-1 scenarios among them, take minutes."""

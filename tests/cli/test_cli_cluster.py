@@ -16,7 +16,7 @@ import pytest
 
 from raftlog.cli.local_cluster import LocalCluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 RAFTLOG = [sys.executable, "-m", "raftlog"]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from raftlog.cli.local_cluster import LocalCluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 

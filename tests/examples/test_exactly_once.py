@@ -15,7 +15,7 @@ import pytest
 from raftlog import Admin, Consumer, Producer, RetriableError
 from raftlog.cli.local_cluster import LocalCluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "exactly_once.py"
 SOURCE, TARGET, RECORDS = "orders", "invoices", 3_000
