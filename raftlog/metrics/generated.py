@@ -189,7 +189,7 @@ def reference_table(metrics: Iterable[Metric]) -> str:
 def _reference_row(metric: Metric) -> str:
     labels = "{" + ", ".join(metric.labels) + "}" if metric.labels else ""
     alerts = ", ".join(f"`{alert.name}`" for alert in alerts_of(metric.name))
-    jmx = f"`{metric.jmx}`" if metric.jmx else ""
+    jmx = "`" + metric.jmx.replace("|", "\\|") + "`" if metric.jmx else ""
     return f"| `{metric.name}{labels}` | {metric.kind} | {metric.help} | {jmx} | {alerts} |\n"
 
 

@@ -52,9 +52,7 @@ def test_every_metric_is_documented_with_its_type():
 
 def test_every_metric_that_is_named_anywhere_exists():
     named = {
-        name
-        for page in ROOT.glob("docs/**/*.md")
-        for name in re.findall(r"`(raftlog_\w+)", page.read_text("utf-8"))
+        name for page in ROOT.glob("docs/**/*.md") for name in re.findall(r"`(raftlog_\w+)", page.read_text("utf-8"))
     }
 
     assert {name for name in named if not name.endswith("_")} <= METRICS.keys() | dict(OF_CLIENTS).keys()
