@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from raftlog.errors import InvalidRequestError, RaftlogError
 from raftlog.model import Address
@@ -20,6 +20,22 @@ from raftlog.model import Address
 T = TypeVar("T")
 _Reader: TypeAlias = Callable[[Any], Any]
 """Checks and converts one value; built once per hint, because inspecting hints is slow."""
+LIMITS = "limits"
+"""The entry of a field's metadata with its `Limits`."""
+SHOWN = "shown"
+"""The entry of a field's metadata with the type that documents show in place of its hint."""
+
+
+class Limits(NamedTuple):
+    """The least and the most that a field's number may be; of a list, the number of its items."""
+
+    least: int
+    most: int
+
+
+def limited(*, least: int = 0, most: int = 2**63 - 1) -> dict[str, Limits]:
+    """Return the metadata of a dataclass field whose numbers, or number of items, `from_plain` checks."""
+    return {LIMITS: Limits(least, most)}
 
 
 def from_plain(
@@ -229,9 +245,32 @@ def _text_reader(convert: _Reader, expected: str) -> _Reader:
     return read
 
 
+def _within(limits: Limits | None, read: _Reader) -> _Reader:
+    """Return a reader that checks limits first: a list that is too long costs no objects."""
+    if limits is None:
+        return read
+    least, most = limits
+
+    def read_within(data: Any) -> Any:
+        if isinstance(data, list | tuple):
+            if len(data) < least:
+                raise _MismatchError(f"expected at least {least}, received {len(data) or 'none'}")
+            if len(data) > most:
+                raise _MismatchError(f"expected at most {most}, received {len(data)}")
+        elif type(data) is int and not least <= data <= most:
+            raise _MismatchError(f"expected {least} to {most}, received {data}")
+        return read(data)
+
+    return read_within
+
+
 def _dataclass_reader(cls: Any, ignore_unknown: bool) -> _Reader:
     hints = get_type_hints(cls)
-    readers = {field.name: _reader(hints[field.name], ignore_unknown) for field in fields(cls) if field.init}
+    readers = {
+        field.name: _within(field.metadata.get(LIMITS), _reader(hints[field.name], ignore_unknown))
+        for field in fields(cls)
+        if field.init
+    }
     required = [
         field.name
         for field in fields(cls)

@@ -17,6 +17,7 @@ from raftlog.broker.lean_routes import LeanRoutes
 from raftlog.broker.listener import Listener
 from raftlog.broker.metrics.broker_figures import BrokerFigures
 from raftlog.broker.open_files import affordable_connections
+from raftlog.broker.openapi.operations import require_described
 from raftlog.broker.quota_middleware import QuotaMiddleware
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.admin import AdminRoutes
@@ -26,6 +27,7 @@ from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.groups import GroupRoutes
 from raftlog.broker.routes.log_dirs import LogDirRoutes
+from raftlog.broker.routes.openapi import OpenapiRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.scrub import ScrubRoutes
 from raftlog.broker.routes.topic_records import TopicRecordsRoutes
@@ -74,6 +76,7 @@ _ROUTES = (
     GroupRoutes,
     TransactionRoutes,
     TopicRecordsRoutes,
+    OpenapiRoutes,
 )
 _READ_BY_PAGES = (paths.TOPIC_RECORDS, paths.RECORDS)
 """Paths that pages of the origins in `listeners.cors_origins` may read."""
@@ -233,6 +236,7 @@ class BrokerNode:
             quotas=self.context.quotas,
         )
         require_entries(app, RouteTable(PUBLIC))
+        require_described(PUBLIC)
         self._metrics.add(BrokerFigures(self.context, fetch.parked).show)
         return app, lean
 

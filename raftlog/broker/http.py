@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from raftlog.broker.openapi.parameters import Parameter
 from raftlog.errors import (
     AuthenticationError,
     ErrorCode,
@@ -137,33 +138,61 @@ async def read_body(request: web.Request, form: str) -> bytearray:
     return await read_received(request)
 
 
-def check_query(request: RequestQuery, *allowed: str) -> None:
+def check_query(request: RequestQuery, *allowed: Parameter) -> None:
     """Raise for unknown query names: a misspelt name would be ignored silently.
+
+    Args:
+        allowed: the parameters that the document shows for this request (see `openapi.operations`).
 
     Raises:
         InvalidRequestError: a name is unknown; the message lists the known names.
     """
-    if unknown := [name for name in request.query if name not in allowed]:
+    names = {parameter.name for parameter in allowed}
+    if unknown := [name for name in request.query if name not in names]:
         raise InvalidRequestError(
-            f"query: unknown name {unknown[0]!r}; known names are {', '.join(sorted(allowed)) or 'none'}"
+            f"query: unknown name {unknown[0]!r}; known names are {', '.join(sorted(names)) or 'none'}"
         )
 
 
-def query_number(request: RequestQuery, name: str, default: int, *, at_least: int = 0, at_most: int = 2**63 - 1) -> int:
+def query_number(
+    request: RequestQuery, parameter: Parameter, *, default: int | None = None, at_most: int | None = None
+) -> int:
     """Return an integer of the query.
+
+    Args:
+        default: the value of a request that does not name it; None: the parameter's.
+        at_most: a limit of this broker; None: the parameter's.
 
     Raises:
         InvalidRequestError: the value is not an integer, or out of range.
     """
-    text = request.query.get(name)
+    text = request.query.get(parameter.name)
     if text is None:
-        return default
+        missing = parameter.default if default is None else default
+        assert isinstance(missing, int), f"{parameter.name} has no default"
+        return missing
     number = parse_integer(text)
     if number is None:
-        raise InvalidRequestError(f"{name}: expected an integer, received {text!r:.80}")
-    if not at_least <= number <= at_most:
-        raise InvalidRequestError(f"{name}: expected {at_least} to {at_most}, received {number}")
+        raise InvalidRequestError(f"{parameter.name}: expected an integer, received {text!r:.80}")
+    most = parameter.most if at_most is None else at_most
+    if not parameter.least <= number <= most:
+        raise InvalidRequestError(f"{parameter.name}: expected {parameter.least} to {most}, received {number}")
     return number
+
+
+def query_choice(request: RequestQuery, parameter: Parameter, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> str:
+    """Return a value of the query that is one of the parameter's choices.
+
+    Raises:
+        InvalidRequestError: with `code`: it is not one of them.
+    """
+    text = request.query.get(parameter.name, str(parameter.default))
+    if text not in parameter.choices:
+        *most, last = parameter.choices
+        raise InvalidRequestError(
+            f"{parameter.name}: expected {' or '.join((', '.join(most), last))}, received {text!r:.80}", code=code
+        )
+    return text
 
 
 def parse_integer(text: str) -> int | None:

@@ -19,6 +19,7 @@ _COMMANDS = {
     "consume": "Print the records of a topic, one a line.",
     "dev": "Run a cluster on this machine.",
     "export": "Write the records of a topic to files.",
+    "generate": "Write files that describe this version.",
     "groups": "List, describe, reset and delete consumer groups.",
     "import": "Send the rows of files to a topic.",
     "log": "Look into the files of partitions.",

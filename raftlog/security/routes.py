@@ -124,6 +124,7 @@ _BODY = "in the body"
 PUBLIC: tuple[Route, ...] = (
     _open("GET", paths.LIVEZ),
     _open("GET", paths.READYZ),
+    _open("GET", paths.OPENAPI),
     _open("OPTIONS", paths.TOPIC_RECORDS),
     _open("OPTIONS", paths.RECORDS),
     _route("GET", paths.METRICS, _cluster("describe")),

@@ -6,7 +6,9 @@ import re
 
 MAX_LENGTH = 128
 EXPECTED = f"1 to {MAX_LENGTH} characters of ASCII letters, digits and . _ : @ / + - and spaces between them"
-_CLIENT_ID = re.compile(rf"(?=.{{1,{MAX_LENGTH}}}\Z)[A-Za-z0-9._:@/+-]+( +[A-Za-z0-9._:@/+-]+)*")
+CLIENT_ID_PATTERN = "[A-Za-z0-9._:@/+-]+( +[A-Za-z0-9._:@/+-]+)*"
+"""A regular expression of client ids, which does not limit their length."""
+_CLIENT_ID = re.compile(rf"(?=.{{1,{MAX_LENGTH}}}\Z){CLIENT_ID_PATTERN}")
 
 
 def is_client_id(text: str) -> bool:

@@ -16,12 +16,15 @@ from raftlog.model import (
     ProducerId,
     TopicId,
 )
+from raftlog.schema import limited
 from raftlog.wire.errors import WireError
 from raftlog.wire.producer_ids import require_identity
 
 AcksText: TypeAlias = Literal["all", "0", "1"]
 MAX_REQUEST_PARTITIONS = 10_000
 """Limit of partitions in one produce or fetch request: each costs the broker more than its few bytes."""
+MAX_JSON_RECORDS = 20_000
+"""The most records of one JSON request; raw batches have no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +43,10 @@ class ProduceRequest:
     """Head of the frame sent to `paths.PRODUCE`: one record batch for each partition, in order."""
 
     acks: AcksText = "all"
-    timeout_ms: int = 30_000
+    timeout_ms: int = field(default=30_000, metadata=limited(least=1))
     transactional_id: str = ""
     """The transactional id of transactional batches; empty: none."""
-    partitions: tuple[ProducePartition, ...]
+    partitions: tuple[ProducePartition, ...] = field(metadata=limited(most=MAX_REQUEST_PARTITIONS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +80,7 @@ class FetchPartition:
     topic: str
     partition: int
     offset: Offset
-    max_bytes: int = 1 << 20
+    max_bytes: int = field(default=1 << 20, metadata=limited(least=1))
     """A soft limit: the first batch is always sent whole."""
     topic_id: TopicId = ""
     rack: str = ""
@@ -94,7 +97,7 @@ class FetchPartition:
 class FetchRequest:
     """JSON sent to `paths.FETCH`. The answer is a frame: `FetchResponse`, then the batches."""
 
-    partitions: tuple[FetchPartition, ...]
+    partitions: tuple[FetchPartition, ...] = field(metadata=limited(most=MAX_REQUEST_PARTITIONS))
     max_wait_ms: int = 500
     min_bytes: int = 1
     max_bytes: int = 50 << 20
@@ -217,4 +220,4 @@ class JsonRecord:
 class JsonProduceRequest:
     """JSON sent to `paths.TOPIC_RECORDS`. A value that is an object, list or number is stored as its JSON text."""
 
-    records: tuple[JsonRecord, ...]
+    records: tuple[JsonRecord, ...] = field(metadata=limited(least=1, most=MAX_JSON_RECORDS))

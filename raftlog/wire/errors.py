@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from raftlog.errors import RaftlogError, from_wire
+from raftlog.errors import ErrorCode, RaftlogError, from_wire
+from raftlog.schema import SHOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireError:
     """A `RaftlogError` inside a response."""
 
-    code: str
+    code: str = field(metadata={SHOWN: ErrorCode})
     message: str
     retriable: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from urllib.parse import quote
 LIVEZ = "/livez"
 READYZ = "/readyz"
 METRICS = "/metrics"
+OPENAPI = "/v1/openapi.json"
 CLUSTER = "/v1/cluster"
 CONTROLLER = "/v1/controller"
 BROKERS = "/v1/brokers"

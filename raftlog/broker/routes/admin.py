@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from typing import Any
 
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, json_response, parse_integer, read_json
-from raftlog.broker.routes.metadata_access import CONSISTENCY, administer, read_image
+from raftlog.broker.openapi.parameters import ACL_FILTER, CONSISTENCY, Parameter
+from raftlog.broker.routes.metadata_access import administer, read_image
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
 from raftlog.model import Acl, BrokerId, Quota
@@ -37,6 +36,7 @@ from raftlog.wire.admin import (
     UserInfo,
     UsersResponse,
 )
+from raftlog.wire.answers import DeletedUser, UnregisteredBroker
 
 MIN_PASSWORD_LENGTH = 8
 
@@ -68,7 +68,7 @@ class AdminRoutes:
         check_query(request)
         command = UnregisterBrokerRequest(broker_id=_broker_id(request))
         await administer(self._context, paths.UNREGISTER_BROKER, command, request)
-        return json_response({"broker_id": command.broker_id, "unregistered": True})
+        return json_response(UnregisteredBroker(broker_id=command.broker_id, unregistered=True))
 
     async def broker_configs(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)
@@ -122,7 +122,7 @@ class AdminRoutes:
         check_query(request)
         command = DeleteUserRequest(user=request.match_info["user"])
         await administer(self._context, paths.DELETE_USER, command, request)
-        return json_response({"user": command.user, "deleted": True})
+        return json_response(DeletedUser(user=command.user, deleted=True))
 
     async def acls(self, request: web.Request) -> web.Response:
         """List access rules, filtered by the rule's fields in the query."""
@@ -173,11 +173,9 @@ def _broker_id(request: web.Request) -> BrokerId:
     return number
 
 
-def _acl_filter(request: web.Request, *others: str) -> AclFilter:
-    names = [field.name for field in fields(AclFilter)]
-    check_query(request, *names, *others)
-    given: dict[str, Any] = {name: request.query[name] for name in names if name in request.query}
-    return from_plain(AclFilter, given)
+def _acl_filter(request: web.Request, *others: Parameter) -> AclFilter:
+    check_query(request, *ACL_FILTER, *others)
+    return from_plain(AclFilter, {one.name: request.query[one.name] for one in ACL_FILTER if one.name in request.query})
 
 
 async def _read_password(request: web.Request) -> str:

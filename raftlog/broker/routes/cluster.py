@@ -7,7 +7,8 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import caller_timeout_ms, check_query, json_response
 from raftlog.broker.metadata_listener import READ_TIMEOUT_MS
-from raftlog.broker.routes.metadata_access import CONSISTENCY, read_image
+from raftlog.broker.openapi.parameters import CONSISTENCY, TOPIC_NAMES
+from raftlog.broker.routes.metadata_access import read_image
 from raftlog.broker.views import broker_infos, topic_info
 from raftlog.errors import RetriableError
 from raftlog.metadata_quorum.image_codec import digest
@@ -15,6 +16,7 @@ from raftlog.runtime import in_slices
 from raftlog.security.guard import sender_of
 from raftlog.wire import paths
 from raftlog.wire.admin import DigestResponse
+from raftlog.wire.answers import Alive, Ready
 from raftlog.wire.data import ProducerIdResponse
 from raftlog.wire.metadata import BrokersResponse, ClientMetadata, ClusterInfo, ControllerInfo
 
@@ -40,7 +42,7 @@ class ClusterRoutes:
 
     async def livez(self, _: web.Request) -> web.Response:
         """Answer 200 while the process serves requests."""
-        return json_response({"status": "alive"})
+        return json_response(Alive(status="alive"))
 
     async def readyz(self, _: web.Request) -> web.Response:
         """Answer 200 while this broker is registered and unfenced, until it shuts down."""
@@ -49,7 +51,7 @@ class ClusterRoutes:
             state = "not registered with the controllers yet" if lifecycle.broker_epoch < 0 else "fenced"
             state = "ending" if lifecycle.ending else state
             raise RetriableError(f"broker {self._context.config.node_id} is {state}")
-        return json_response({"status": "ready", "broker_id": self._context.config.node_id})
+        return json_response(Ready(status="ready", broker_id=self._context.config.node_id))
 
     async def cluster(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)
@@ -80,9 +82,9 @@ class ClusterRoutes:
 
     async def metadata(self, request: web.Request) -> web.Response:
         """Return brokers and topics for a client's routing, from this broker's image."""
-        check_query(request, "topic")
+        check_query(request, TOPIC_NAMES)
         image = self._context.image
-        wanted = request.query.getall("topic", [])
+        wanted = request.query.getall(TOPIC_NAMES.name, [])
         access, sender = self._context.access, sender_of(request)
         named = [image.topic(name) for name in wanted] if wanted else image.topics.values()
         found = [topic for topic in named if topic is not None]

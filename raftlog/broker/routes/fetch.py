@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import cast, get_args
+from typing import cast
 
 from aiohttp import web
 
@@ -15,9 +15,11 @@ from raftlog.broker.http import (
     check_query,
     json_response,
     path_partition,
+    query_choice,
     query_number,
 )
 from raftlog.broker.offsets import describe_offsets, offset_at
+from raftlog.broker.openapi.parameters import AT, ISOLATION, MAX_BYTES, MAX_WAIT_MS, MIN_BYTES, OFFSET, RECORDS, REPLICA
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.render import form_of, next_offset, render
 from raftlog.broker.routes.leader_redirect import redirect_to_leader
@@ -58,17 +60,17 @@ class FetchRoutes:
 
     async def records(self, request: web.Request) -> web.StreamResponse:
         """Read one partition from an offset; another broker redirects to the leader, unless `replica=any`."""
-        check_query(request, "offset", "max_bytes", "max_wait_ms", "min_bytes", "isolation", "replica")
+        check_query(request, *RECORDS)
         topic, partition = path_partition(request)
         form = form_of(request.headers.get("Accept", ""))
-        isolation = _isolation(request)
-        any_replica = self._any_replica(request) and self._context.holds(topic, partition)
+        isolation = cast("Isolation", query_choice(request, ISOLATION))
+        any_replica = query_choice(request, REPLICA) == "any" and self._context.holds(topic, partition)
         if not any_replica and not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         config = self._context.config.broker
         find = self._context.replica if any_replica else self._context.leader
         offset = self._offset(request, find(topic, partition), isolation)
-        max_bytes = query_number(request, "max_bytes", 1 << 20, at_least=1, at_most=config.fetch_max_bytes)
+        max_bytes = query_number(request, MAX_BYTES, at_most=config.fetch_max_bytes)
         max_bytes = min(max_bytes, MAX_GET_BYTES)
         part = FetchPartition(
             topic=topic, partition=partition, offset=offset, max_bytes=max_bytes, any_replica=any_replica
@@ -76,10 +78,10 @@ class FetchRoutes:
         fetch = FetchRequest(
             partitions=(part,),
             max_wait_ms=min(
-                query_number(request, "max_wait_ms", 0, at_most=config.fetch_max_wait_ms),
+                query_number(request, MAX_WAIT_MS, at_most=config.fetch_max_wait_ms),
                 caller_timeout_ms(request, config.fetch_max_wait_ms),
             ),
-            min_bytes=query_number(request, "min_bytes", 1),
+            min_bytes=query_number(request, MIN_BYTES),
             max_bytes=max_bytes,
             isolation=isolation,
         )
@@ -126,10 +128,10 @@ class FetchRoutes:
 
     async def offsets(self, request: web.Request) -> web.StreamResponse:
         """Return the offset of earliest, latest or a time (ms since 1970)."""
-        check_query(request, "at", "isolation")
-        isolation = _isolation(request)
+        check_query(request, AT, ISOLATION)
+        isolation = cast("Isolation", query_choice(request, ISOLATION))
         topic, partition = path_partition(request)
-        at = request.query.get("at", "latest")
+        at = request.query.get(AT.name, str(AT.default))
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
         return json_response(describe_offsets(self._context.leader(topic, partition), at, isolation))
@@ -144,17 +146,13 @@ class FetchRoutes:
         return self._context.replica(topic, partition, topic_id)
 
     def _offset(self, request: web.Request, replica: Replica, isolation: Isolation) -> Offset:
-        text = request.query.get("offset", "earliest")
-        if text in ("earliest", "latest"):
+        text = request.query.get(OFFSET.name, str(OFFSET.default))
+        if text in OFFSET.choices:
             return offset_at(replica, text, isolation)
-        return query_number(request, "offset", 0)
+        return query_number(request, OFFSET)
 
     def _decode(self, body: Buffer) -> FetchRequest:
-        plain = decode_plain(body, max_values=_MAX_VALUES)
-        named = plain.get("partitions") if isinstance(plain, dict) else None
-        if isinstance(named, list) and len(named) > MAX_REQUEST_PARTITIONS:  # Before objects are created for them.
-            raise InvalidRequestError(f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(named)}")
-        fetch = from_plain(FetchRequest, plain)
+        fetch = from_plain(FetchRequest, decode_plain(body, max_values=_MAX_VALUES))
         self._check_limits(fetch)
         return fetch
 
@@ -166,26 +164,10 @@ class FetchRoutes:
             ("max_wait_ms", fetch.max_wait_ms, 0, config.fetch_max_wait_ms),
             ("max_bytes", fetch.max_bytes, 1, config.fetch_max_bytes),
             ("min_bytes", fetch.min_bytes, 0, config.fetch_max_bytes),
-            *((f"partitions[{n}].max_bytes", part.max_bytes, 1, 2**63 - 1) for n, part in enumerate(fetch.partitions)),
         ]
         for name, number, least, most in limits:
             if not least <= number <= most:
                 raise InvalidRequestError(f"{name}: expected {least} to {most}, received {number}")
-
-    @staticmethod
-    def _any_replica(request: web.Request) -> bool:
-        text = request.query.get("replica", "leader")
-        if text not in ("leader", "any"):
-            raise InvalidRequestError(f"replica: expected leader or any, received {text!r:.80}")
-        return text == "any"
-
-
-def _isolation(request: web.Request) -> Isolation:
-    text = request.query.get("isolation", "read_uncommitted")
-    for known in get_args(Isolation):
-        if text == known:
-            return cast("Isolation", known)
-    raise InvalidRequestError(f"isolation: expected {' or '.join(get_args(Isolation))}, received {text!r:.80}")
 
 
 def _marks(read: ReadResult, following: Offset, *, more: bool) -> dict[str, str]:

@@ -10,14 +10,16 @@ from typing import Protocol
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import caller_timeout_ms, check_query, json_response, read_json
+from raftlog.broker.http import caller_timeout_ms, check_query, json_response, query_choice, read_json
+from raftlog.broker.openapi.parameters import SCOPE
 from raftlog.broker.routes.metadata_access import ADMIN_TIMEOUT_MS
-from raftlog.errors import ErrorCode, InvalidRequestError, StaleRouteError
+from raftlog.errors import ErrorCode, StaleRouteError
 from raftlog.model import BrokerRegistration
 from raftlog.security.access import refusal
 from raftlog.security.audited_changes import note_change
 from raftlog.security.guard import sender_of
 from raftlog.wire import paths
+from raftlog.wire.answers import DeletedGroup
 from raftlog.wire.coordinators import CoordinatorInfo
 from raftlog.wire.errors import WireError
 from raftlog.wire.groups import (
@@ -31,8 +33,6 @@ from raftlog.wire.groups import (
     OffsetResult,
     OffsetResults,
 )
-
-SCOPE = "scope"
 
 
 class _NamesTopic(Protocol):
@@ -61,10 +61,7 @@ class GroupRoutes:
     async def groups(self, request: web.Request) -> web.Response:
         """List every group of the cluster, or with `?scope=broker` those that this broker coordinates."""
         check_query(request, SCOPE)
-        scope = request.query.get(SCOPE, "cluster")
-        if scope not in ("cluster", "broker"):
-            raise InvalidRequestError(f"{SCOPE}: expected cluster or broker, received {scope!r:.80}")
-        listed = self._groups.listed()
+        scope, listed = query_choice(request, SCOPE), self._groups.listed()
         if scope == "cluster":
             timeout_ms = caller_timeout_ms(request, ADMIN_TIMEOUT_MS)
             mine = self._context.config.node_id
@@ -89,7 +86,7 @@ class GroupRoutes:
             return answer
         group_id = request.match_info["group"]
         await self._groups.delete(group_id, timeout_ms=self._timeout_ms(request))
-        return json_response({"group": group_id, "deleted": True})
+        return json_response(DeletedGroup(group=group_id, deleted=True))
 
     async def heartbeat(self, request: web.Request) -> web.Response:
         """Join, stay or leave; the response waits for a change for the member, at most `max_wait_ms`."""
@@ -184,7 +181,7 @@ class GroupRoutes:
         return _redirect(request, coordinator, self._context.config.node_id)
 
     async def _listed_by(self, broker: BrokerRegistration, timeout_ms: int) -> tuple[GroupListing, ...]:
-        path = f"{paths.GROUPS}?{SCOPE}=broker"
+        path = f"{paths.GROUPS}?{SCOPE.name}=broker"
         answer = await self._context.session.call(GroupsResponse, "GET", broker.public, path, timeout_ms=timeout_ms)
         return answer.groups
 

@@ -7,14 +7,14 @@ import asyncio
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import caller_timeout_ms
+from raftlog.broker.http import caller_timeout_ms, query_choice
 from raftlog.broker.metadata_listener import READ_TIMEOUT_MS
-from raftlog.errors import InvalidRequestError, OverloadedError
+from raftlog.broker.openapi.parameters import CONSISTENCY
+from raftlog.errors import OverloadedError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.security.audited_changes import note_change
 from raftlog.wire.admin import AdminResponse
 
-CONSISTENCY = "consistency"
 ADMIN_TIMEOUT_MS = 15_000
 MOST_ADMIN_TIMEOUT_MS = 120_000
 """A broker on a busy machine opens the 10,000 partitions of one topic in tens of seconds."""
@@ -29,12 +29,9 @@ async def read_image(context: BrokerContext, request: web.Request) -> MetadataIm
         RetriableError: QUORUM_NOT_AVAILABLE; or this broker did not receive the newest metadata before the deadline.
         InvalidRequestError: another consistency.
     """
-    wanted = request.query.get(CONSISTENCY, "linearizable")
-    if wanted == "linearizable":
+    if query_choice(request, CONSISTENCY) == "linearizable":
         timeout_ms = caller_timeout_ms(request, READ_TIMEOUT_MS)
         await context.listener.require_applied(await context.channel.read(timeout_ms=timeout_ms), timeout_ms=timeout_ms)
-    elif wanted != "local":
-        raise InvalidRequestError(f"{CONSISTENCY}: expected linearizable or local, received {wanted!r:.80}")
     return context.image
 
 

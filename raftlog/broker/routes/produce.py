@@ -10,12 +10,21 @@ from dataclasses import replace
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import RequestQuery, caller_timeout_ms, check_query, path_partition, query_number, read_json
+from raftlog.broker.http import (
+    RequestQuery,
+    caller_timeout_ms,
+    check_query,
+    path_partition,
+    query_choice,
+    query_number,
+    read_json,
+)
 from raftlog.broker.internal_topics import require_ordinary
 from raftlog.broker.json_records import record_from_json
+from raftlog.broker.openapi.parameters import ACKS, TIMEOUT_MS, TRANSACTIONAL_ID
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.leader_redirect import leader_elsewhere
-from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, UnknownOutcomeError
+from raftlog.errors import ErrorCode, RaftlogError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL, Acks
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.batch import Buffer
@@ -24,9 +33,9 @@ from raftlog.security.guard import sender_of
 from raftlog.security.identity import Sender, forwarded
 from raftlog.serving.workers import in_worker
 from raftlog.wire import media, paths
+from raftlog.wire.answers import JsonProduceAnswer, RecordPlace
 from raftlog.wire.codec import decode_frame, encode_frame, encode_json, split_parts
 from raftlog.wire.data import (
-    MAX_REQUEST_PARTITIONS,
     JsonProduceRequest,
     ProducePartition,
     ProduceRequest,
@@ -37,8 +46,6 @@ from raftlog.wire.errors import WireError
 from raftlog.wire.transactions import TransactionPartition
 
 FORWARD_RETRY_MS = 50
-MAX_JSON_RECORDS = 20_000
-"""The most records of one JSON request; raw batches have no limit."""
 FEW_RECORDS = 200
 """Up to this many records are encoded in the event loop: a worker thread would take longer to start."""
 _ACKS: dict[str, Acks] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0}
@@ -63,12 +70,12 @@ class ProduceRoutes:
 
     async def batches(self, request: RawRequest) -> RawReply:
         """Append one raw batch to a partition that this broker leads; another broker redirects to the leader."""
-        check_query(request, "acks", "timeout_ms", "transactional_id")
+        check_query(request, ACKS, TIMEOUT_MS, TRANSACTIONAL_ID)
         topic, partition = path_partition(request)
         acks, timeout_ms = self._acks(request), self._timeout_ms(request)
         if not self._context.leads(topic, partition):
             return leader_elsewhere(self._context, request.target, topic, partition)
-        transactional_id = request.query.get("transactional_id", "")
+        transactional_id = request.query.get(TRANSACTIONAL_ID.name, "")
         if transactional_id:
             self._context.access.require(request.sender, "write", "transactional_id", transactional_id)
         return RawReply.json(
@@ -79,12 +86,6 @@ class ProduceRoutes:
         """Append a frame of batches, one for each partition; each has a result of its own."""
         check_query(request)
         head, body = decode_frame(ProduceRequest, request.body)
-        if head.timeout_ms < 1:
-            raise InvalidRequestError(f"timeout_ms: expected at least 1, received {head.timeout_ms}")
-        if len(head.partitions) > MAX_REQUEST_PARTITIONS:
-            raise InvalidRequestError(
-                f"partitions: expected at most {MAX_REQUEST_PARTITIONS}, received {len(head.partitions)}"
-            )
         if head.transactional_id:
             self._context.access.require(request.sender, "write", "transactional_id", head.transactional_id)
         batches = split_parts(body, [entry.length for entry in head.partitions])
@@ -99,17 +100,11 @@ class ProduceRoutes:
 
     async def records(self, request: web.Request) -> web.Response:
         """Append JSON records, forwarding them to the leaders; return each record's partition and offset."""
-        check_query(request, "acks", "timeout_ms")
+        check_query(request, ACKS, TIMEOUT_MS)
         topic = request.match_info["topic"]
         acks, timeout_ms = self._acks(request), self._timeout_ms(request)
         partitions = len(self._context.topic(topic).partitions)
         command = await read_json(request, JsonProduceRequest)
-        if not command.records:
-            raise InvalidRequestError("records: expected at least one record, received none")
-        if len(command.records) > MAX_JSON_RECORDS:
-            raise InvalidRequestError(
-                f"records: expected at most {MAX_JSON_RECORDS} records, received {len(command.records)}"
-            )
         few = len(command.records) <= FEW_RECORDS
         if few:
             chosen, batches = self._build(topic, command, partitions)
@@ -243,22 +238,17 @@ class ProduceRoutes:
         return replace(result, base_offset=-1, last_offset=-1) if acks == 0 else result
 
     def _acks(self, request: RequestQuery) -> Acks:
-        text = request.query.get("acks", "all")
-        if text not in _ACKS:
-            raise InvalidRequestError(
-                f"acks: expected all, 1 or 0, received {text!r}", code=ErrorCode.INVALID_REQUIRED_ACKS
-            )
-        return _ACKS[text]
+        return _ACKS[query_choice(request, ACKS, ErrorCode.INVALID_REQUIRED_ACKS)]
 
     def _timeout_ms(self, request: RequestQuery) -> int:
         limit = self._context.config.broker.request_timeout_ms
-        return query_number(request, "timeout_ms", caller_timeout_ms(request, limit), at_least=1, at_most=limit)
+        return query_number(request, TIMEOUT_MS, default=caller_timeout_ms(request, limit), at_most=limit)
 
 
 def _answer_of(partitions: list[int], results: dict[int, ProduceResult]) -> tuple[int, bytes]:
     """Return status and body: one entry for each record, in order; the status is that of the first error, if any."""
     next_offsets = {partition: result.base_offset for partition, result in results.items()}
-    offsets: list[dict[str, object]] = []
+    offsets: list[RecordPlace] = []
     first: RaftlogError | None = None
     for partition in partitions:
         error = results[partition].error
@@ -269,5 +259,5 @@ def _answer_of(partitions: list[int], results: dict[int, ProduceResult]) -> tupl
         offsets.append({"partition": partition, "offset": next_offsets[partition]})
         next_offsets[partition] += next_offsets[partition] >= 0
     if first is None:
-        return 200, encode_json({"offsets": offsets})
+        return 200, encode_json(JsonProduceAnswer(offsets=offsets))
     return first.http_status, encode_json({"error": first.to_wire(), "offsets": offsets})

@@ -11,7 +11,8 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query
-from raftlog.broker.topic_reads.query import NAMES, Place, TopicQuery, parse, positions_text
+from raftlog.broker.openapi.parameters import TOPIC_READ
+from raftlog.broker.topic_reads.query import Place, TopicQuery, parse, positions_text
 from raftlog.broker.topic_reads.ranges import (
     DIVISIBLE,
     Layouts,
@@ -72,7 +73,7 @@ class TopicRecordsRoutes:
 
     async def records(self, request: web.Request) -> web.StreamResponse:
         """Read a topic; see docs/reference/http.md."""
-        check_query(request, *NAMES)
+        check_query(request, *TOPIC_READ)
         _require_once(request)
         name, address = request.match_info["topic"], request.remote or ""
         form = self._form(request)

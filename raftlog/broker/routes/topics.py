@@ -10,8 +10,9 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, json_response, read_json
 from raftlog.broker.internal_topics import require_ordinary
+from raftlog.broker.openapi.parameters import CONSISTENCY
 from raftlog.broker.reassignments import moving
-from raftlog.broker.routes.metadata_access import CONSISTENCY, administer, read_image
+from raftlog.broker.routes.metadata_access import administer, read_image
 from raftlog.broker.views import topic_info
 from raftlog.errors import RaftlogError, UnknownOutcomeError
 from raftlog.metadata_quorum.image import TopicImage
@@ -27,6 +28,7 @@ from raftlog.wire.admin import (
     ReassignmentRequest,
     ReassignmentsResponse,
 )
+from raftlog.wire.answers import DeletedTopic
 from raftlog.wire.codec import encode_json
 from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest, DeleteTopicRequest, TopicInfo, TopicsResponse
 
@@ -110,13 +112,13 @@ class TopicRoutes:
         command = DeleteTopicRequest(topic=request.match_info["topic"])
         require_ordinary(command.topic)
         await administer(self._context, paths.DELETE_TOPIC, command, request)
-        return json_response({"topic": command.topic, "deleted": True})
+        return json_response(DeletedTopic(topic=command.topic, deleted=True))
 
     async def reassignments(self, request: web.Request) -> web.Response:
         """List the reassignments in progress."""
         check_query(request, CONSISTENCY)
         image = await read_image(self._context, request)
-        ask_leaders = request.query.get(CONSISTENCY) != "local"
+        ask_leaders = request.query.get(CONSISTENCY.name) != "local"
         return json_response(ReassignmentsResponse(partitions=await moving(self._context, image, ask_leaders)))
 
     async def reassign(self, request: web.Request) -> web.Response:
@@ -150,7 +152,7 @@ class TopicRoutes:
     async def _wait_for_broker(self, address: Address, offset: Offset) -> None:
         """Wait until another broker has applied the metadata log up to `offset`, at most a second."""
         deadline = asyncio.get_running_loop().time() + KNOWN_EVERYWHERE_S
-        path = f"{paths.CONTROLLER}?{CONSISTENCY}=local"
+        path = f"{paths.CONTROLLER}?{CONSISTENCY.name}=local"
         while asyncio.get_running_loop().time() < deadline:
             try:
                 info = await self._context.session.call(

@@ -11,7 +11,6 @@ from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Isolation, Offset
 from raftlog.record.formats import COLUMNS
 
-NAMES = ("format", "partitions", "from", "until", "columns", "max_records", "key", "isolation", "follow")
 MAX_PARTITIONS = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = 19
@@ -38,7 +37,7 @@ class TopicQuery:
 
 
 def parse(query: Mapping[str, str], *, last_event_id: str | None = None) -> TopicQuery:
-    """Parse a query whose names are among `NAMES`.
+    """Parse a query whose names are among those of `openapi.parameters.TOPIC_READ`.
 
     Args:
         last_event_id: where a reader of server-sent events continues, instead of `from`.
