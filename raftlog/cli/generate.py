@@ -25,6 +25,6 @@ def openapi(output: Path | None) -> None:
 
     text = orjson.dumps(document(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     if output is None:
-        click.get_binary_stream("stdout").write(text)
+        click.echo(text, nl=False)
     else:
         output.write_bytes(text)

@@ -49,6 +49,10 @@ _CHALLENGE = Parameter(name="WWW-Authenticate", meaning="which credentials the b
 _LOCATION = Parameter(name="Location", meaning="the same request at the broker that can answer it")
 
 
+_LINK = re.compile(r"\[(.+?)\]\(.+?\)")
+"""A link of Markdown. Those of operations are relative to their page of the documentation."""
+
+
 def document() -> dict[str, Any]:
     """Return the document of this version's public listener, as plain data."""
     return document_of(PUBLIC, OPERATIONS)
@@ -134,9 +138,7 @@ class _Builder:
     def operation(self, route: Route, operation: Operation) -> dict[str, Any]:
         """Return the operation object."""
         only = f"Other brokers than {operation.redirects} answer 307." if operation.redirects else ""
-        details = re.sub(
-            r"\[(.+?)\]\(.+?\)", r"\1", operation.details
-        )  # Links are relative to the documentation's page.
+        details = _LINK.sub(r"\1", operation.details)
         described = " ".join(filter(None, (details, only, f"Needs: {needs(route)}.")))
         plain: dict[str, Any] = {
             "operationId": operation.id,
