@@ -147,6 +147,8 @@ def check_query(request: RequestQuery, *allowed: Parameter) -> None:
     Raises:
         InvalidRequestError: a name is unknown; the message lists the known names.
     """
+    if not request.query:
+        return
     names = {parameter.name for parameter in allowed}
     if unknown := [name for name in request.query if name not in names]:
         raise InvalidRequestError(

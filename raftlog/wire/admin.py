@@ -213,21 +213,20 @@ class ScrubBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScrubResponse:
-    """Answer of `GET` and `POST paths.SCRUB`: how far one broker's scrubber is.
-
-    Args:
-        replicas_left, bytes_left: the part of a requested check that is left.
-        checked_bytes, damage_found: since the broker started; a batch counts for 4 KiB at least.
-        longest_unchecked_ms: age of the oldest check among all replicas.
-    """
+    """Answer of `GET` and `POST paths.SCRUB`: how far one broker's scrubber is."""
 
     broker_id: BrokerId
     """The broker's id."""
     replicas_left: int
+    """How many replicas of a requested check are left."""
     bytes_left: int
+    """How many bytes of a requested check are left."""
     checked_bytes: int
+    """How many bytes were checked since the broker started; a batch counts for 4 KiB at least."""
     damage_found: int
+    """How many damaged batches were found since the broker started."""
     longest_unchecked_ms: int
+    """The age of the oldest check among all replicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

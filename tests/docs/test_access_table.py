@@ -6,30 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from raftlog.security.routes import INTERNAL, PUBLIC, Right, Route
+from raftlog.broker.openapi.document import needs
+from raftlog.security.routes import INTERNAL, PUBLIC
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "access-rules.md"
 BEGIN, END = "<!-- routes: begin -->\n", "<!-- routes: end -->\n"
-
-
-def shown(right: Right) -> str:
-    resource = right.resource.replace("_", " ")
-    if right.resource == "cluster":
-        return f"{right.operation} on the {right.where or 'cluster'}"
-    where = right.where or f"`{{{right.variable}}}`"
-    return f"{right.operation} on the {resource} {where}"
-
-
-def needs(route: Route) -> str:
-    if route.gate == "open":
-        return "nothing"
-    if route.gate == "node":
-        return (
-            f"the broker whose id is `{route.identity}`"
-            if route.identity
-            else "a node; or cluster_action on the cluster"
-        )
-    return "; ".join(map(shown, route.rights)) or "a login"
 
 
 def table() -> Iterator[str]:

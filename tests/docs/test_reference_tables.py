@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from pyspark_raftlog.option_names import KNOWN_OPTIONS, SINK_OPTIONS
+from raftlog.broker.openapi.operations import OPERATIONS
 from raftlog.error_codes import HTTP_STATUS, ErrorCode
 from raftlog.errors import RaftlogError
 from raftlog.metrics import METRICS, TABLE
@@ -25,6 +27,18 @@ def test_every_error_code_is_documented_with_its_status():
 
     assert dict(rows) == {code.value: str(HTTP_STATUS.get(code, 500)) for code in ErrorCode}
     assert len(rows) == len(ErrorCode)
+
+
+def test_the_tables_of_requests_are_those_of_the_code():
+    script = ROOT / "scripts" / "write_http_reference.py"
+    namespace: dict[str, Any] = {"__name__": "write_http_reference", "__file__": str(script)}
+    exec(script.read_text("utf-8"), namespace)
+    page = (REFERENCE / "http.md").read_text("utf-8")
+
+    assert page == namespace["contents"](), "run python scripts/write_http_reference.py"
+    for operation in OPERATIONS:
+        assert f"| `{operation.method} {operation.path}" in page
+        assert [one.name for one in operation.query if f"\n| `{one.name}` |" not in page] == []
 
 
 def test_every_error_class_is_documented():

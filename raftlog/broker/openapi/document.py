@@ -164,15 +164,15 @@ class _Builder:
             headers = {one.name: _header(one) for one in operation.marks} | _references(throttle)
             found[str(status)] |= {"headers": headers} if headers else {}
         for status in _errors_of(route, operation):
-            found[str(status)] = self._error(status, operation.error_body)
+            found[str(status)] = self._error(status, operation.error_body, operation.error_marks.get(status, ()))
         if operation.redirects:
             answer = _response(f"Send the request to {operation.redirects}.", self._content({media.JSON: ErrorAnswer}))
             found["307"] = answer | {"headers": _references((_LOCATION,))}
         found["default"] = self._error(None, operation.error_body)
         return dict(sorted(found.items()))
 
-    def _error(self, status: int | None, body: Any) -> Schema:
-        """Return a reference to the response of an error's status; None: of any other status."""
+    def _error(self, status: int | None, body: Any, marks: Iterable[Parameter] = ()) -> Schema:
+        """Return the response of an error's status (None: of any other), or a reference to it if it has no marks."""
         name = f"{body.__name__.removesuffix('Answer')}{status or ''}"
         if name not in self.responses:
             schema, text = self.schemas.of(body, answer=True), "Another error."
@@ -185,7 +185,8 @@ class _Builder:
             self.responses[name] = _response(text, {media.JSON: {"schema": schema}})
             if headers := _HEADERS_OF.get(status or 0):
                 self.responses[name]["headers"] = _references(headers)
-        return {"$ref": f"#/components/responses/{name}"}
+        own = {one.name: _header(one) for one in marks}
+        return {**self.responses[name], "headers": own} if own else {"$ref": f"#/components/responses/{name}"}
 
     def _content(self, contents: Contents, *, answer: bool = True) -> dict[str, Any]:
         return {form: self._media(kind, answer=answer) for form, kind in contents.items()}

@@ -71,7 +71,7 @@ _TOPIC_MARKS = (
     Parameter(name="Content-Encoding", choices=("zstd", "gzip"), meaning="by `Accept-Encoding`; absent: none"),
     Parameter(name="ETag", meaning="of an answer whose bytes stay the same: with a fixed `from` and `until`"),
     Parameter(name="Accept-Ranges", choices=("bytes",), meaning="present if `Range` works"),
-    Parameter(name="Content-Range", meaning="which bytes of the file an answer 206 has"),
+    Parameter(name="Content-Range", meaning="which bytes of the file an answer 206 has; with 416, the file's size"),
 )
 _PREFLIGHT = "Answer a browser's CORS preflight"
 _PREFLIGHT_DETAILS = "Pages of the origins in `listeners.cors_origins` may read this path."
@@ -148,6 +148,7 @@ RECORD_OPERATIONS = (
             for status, list_of_rows in ((200, tuple[JsonRow, ...]), (206, tuple[JsonRow, ...]))
         },
         marks=_TOPIC_MARKS,
+        error_marks={416: _TOPIC_MARKS},
         errors=(*_READ, E.OFFSET_OUT_OF_RANGE, E.INVALID_TIMESTAMP, E.UNKNOWN_TOPIC_ID, E.REQUEST_TIMED_OUT),
     ),
     Operation(

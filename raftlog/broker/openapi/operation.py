@@ -67,6 +67,8 @@ class Operation:
     errors: tuple[ErrorCode, ...] = ()
     """The errors to expect, apart from those of all requests."""
     error_body: Any = ErrorAnswer
+    error_marks: Mapping[int, tuple[Parameter, ...]] = field(default_factory=dict)
+    """Header fields of errors of this operation, by status."""
     redirects: str = ""
     """The broker to which others answer 307, in words; empty: every broker answers."""
     unlimited: bool = False

@@ -39,11 +39,17 @@ class OpenapiRoutes:
         zipped = content_coding(request.headers.get("Accept-Encoding", ""), ("gzip",)) is not None
         etag = page.etag_zipped if zipped else page.etag
         headers = {"ETag": etag, "Vary": "Accept-Encoding", "Cache-Control": "no-cache"}
-        if etag in request.headers.get("If-None-Match", ""):
+        if _names(request.headers.get("If-None-Match", ""), etag):
             return web.Response(status=304, headers=headers)
         if zipped:
             headers["Content-Encoding"] = "gzip"
         return web.Response(body=page.zipped if zipped else page.plain, content_type=media.JSON, headers=headers)
+
+
+def _names(if_none_match: str, etag: str) -> bool:
+    """Return whether an `If-None-Match` names an ETag, weakly compared (RFC 9110, 13.1.2)."""
+    listed = [one.strip().removeprefix("W/") for one in if_none_match.split(",")]
+    return etag in listed or listed == ["*"]
 
 
 @dataclass(frozen=True, slots=True)
