@@ -10,7 +10,7 @@ import pytest
 
 from raftlog.errors import ConfigError, InvalidRequestError
 from raftlog.model import Address
-from raftlog.schema import from_plain
+from raftlog.schema import from_plain, limited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,3 +111,34 @@ def test_long_values_are_cut_in_messages():
         from_plain(Outer, {"name": list(range(1000))})
 
     assert len(caught.value.message) < 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded:
+    names: tuple[str, ...] = field(default=(), metadata=limited(least=1, most=2))
+    count: int = field(default=1, metadata=limited(least=1, most=9))
+    half: int = field(default=0, metadata=limited())
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"names": []}, "names: expected at least 1, received none"),
+        ({"names": [1, 2, 3]}, "names: expected at most 2, received 3"),
+        ({"names": [1]}, "names[0]: expected a string"),
+        ({"count": 0}, "count: expected 1 to 9, received 0"),
+        ({"count": True}, "count: expected an integer, received True"),
+        ({"half": -1}, "half: expected 0 to 9223372036854775807, received -1"),
+        ({"half": 2**63}, "half: expected 0 to 9223372036854775807"),
+    ],
+)
+def test_limits_of_fields(plain: dict[str, Any], message: str):
+    """The number of a list's items is checked before any of them."""
+    with pytest.raises(InvalidRequestError) as refused:
+        from_plain(Bounded, plain)
+    assert refused.value.message.startswith(message)
+
+
+def test_values_within_limits_are_read():
+    assert from_plain(Bounded, {"names": ["a", "b"], "count": 9}) == Bounded(names=("a", "b"), count=9)
+    assert from_plain(Bounded, {}) == Bounded()

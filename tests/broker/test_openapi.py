@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 from click.testing import CliRunner
 from openapi_support import faults, require_valid
 
+from raftlog.broker.context import BrokerContext
 from raftlog.broker.openapi.document import document, document_of
 from raftlog.broker.openapi.operation import Operation, Raw, json_of
 from raftlog.broker.openapi.operations import OPERATIONS, require_described
+from raftlog.broker.routes.openapi import OpenapiRoutes
 from raftlog.cli.main import cli
 from raftlog.errors import ErrorCode, InvalidRequestError, from_wire
 from raftlog.schema import from_plain
 from raftlog.security.routes import PUBLIC, Route
+from raftlog.wire import paths
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchRequest, JsonProduceRequest
 
 DOCUMENT = document()
@@ -176,3 +183,53 @@ def test_the_command_writes_the_document(tmp_path: Path):
 
     assert (printed.exit_code, written.exit_code) == (0, 0)
     assert json.loads(printed.stdout) == json.loads(file.read_text("utf-8")) == DOCUMENT
+
+
+def asked(method: str = "GET") -> web.Request:
+    return make_mocked_request(method, paths.OPENAPI)
+
+
+async def test_a_burst_makes_the_document_once_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch):
+    makers: list[str] = []
+    began, goes_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow() -> dict[str, Any]:
+        makers.append(threading.current_thread().name)
+        loop.call_soon_threadsafe(began.set)
+        assert goes_on.wait(10)
+        return DOCUMENT
+
+    monkeypatch.setattr("raftlog.broker.openapi.document.document", slow)
+    routes = OpenapiRoutes(cast("BrokerContext", None))
+    first = asyncio.create_task(routes.document(asked()))
+    burst = [asyncio.create_task(routes.document(asked())) for _ in range(50)]
+    await began.wait()  # The loop turns while the document is made.
+    goes_on.set()
+    answers = await asyncio.gather(first, *burst)
+
+    assert len(makers) == 1
+    assert makers[0] != threading.main_thread().name
+    assert {answer.status for answer in answers} == {200}
+    assert len({answer.headers["ETag"] for answer in answers}) == 1
+
+
+async def test_a_reader_that_leaves_does_not_take_the_document_along(monkeypatch: pytest.MonkeyPatch):
+    began, goes_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow() -> dict[str, Any]:
+        loop.call_soon_threadsafe(began.set)
+        assert goes_on.wait(10)
+        return DOCUMENT
+
+    monkeypatch.setattr("raftlog.broker.openapi.document.document", slow)
+    routes = OpenapiRoutes(cast("BrokerContext", None))
+    first = asyncio.create_task(routes.document(asked()))
+    await began.wait()
+    second = asyncio.create_task(routes.document(asked()))
+    first.cancel()
+    goes_on.set()
+
+    assert (await second).status == 200
+    assert first.cancelled()

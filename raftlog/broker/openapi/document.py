@@ -167,11 +167,11 @@ class _Builder:
             found[str(status)] = self._error(status, operation.error_body, operation.error_marks.get(status, ()))
         if operation.redirects:
             answer = _response(f"Send the request to {operation.redirects}.", self._content({media.JSON: ErrorAnswer}))
-            found["307"] = answer | {"headers": _references((_LOCATION,))}
+            found["307"] = answer | {"headers": _references((*_HEADERS_OF[307], _THROTTLE))}
         found["default"] = self._error(None, operation.error_body)
         return dict(sorted(found.items()))
 
-    def _error(self, status: int | None, body: Any, marks: Iterable[Parameter] = ()) -> Schema:
+    def _error(self, status: int | None, body: Any, marks: tuple[Parameter, ...] = ()) -> Schema:
         """Return the response of an error's status (None: of any other), or a reference to it if it has no marks."""
         name = f"{body.__name__.removesuffix('Answer')}{status or ''}"
         if name not in self.responses:
@@ -183,10 +183,11 @@ class _Builder:
             if status == _LATE:
                 text = "The body took too long to arrive, and the connection is closed; nothing was done."
             self.responses[name] = _response(text, {media.JSON: {"schema": schema}})
-            if headers := _HEADERS_OF.get(status or 0):
-                self.responses[name]["headers"] = _references(headers)
-        own = {one.name: _header(one) for one in marks}
-        return {**self.responses[name], "headers": own} if own else {"$ref": f"#/components/responses/{name}"}
+            self.responses[name]["headers"] = _references((*_HEADERS_OF.get(status or 0, ()), _THROTTLE))
+        if not marks:
+            return {"$ref": f"#/components/responses/{name}"}
+        shared = self.responses[name]
+        return {**shared, "headers": shared["headers"] | {one.name: _header(one) for one in marks}}
 
     def _content(self, contents: Contents, *, answer: bool = True) -> dict[str, Any]:
         return {form: self._media(kind, answer=answer) for form, kind in contents.items()}
@@ -207,7 +208,7 @@ _MEANING = {
     206: "A part of the answer, for `Range`.",
     304: "The document has not changed.",
 }
-_HEADERS_OF = {401: (_CHALLENGE,), 429: (_RETRY_AFTER, _THROTTLE), 503: (_RETRY_AFTER,)}
+_HEADERS_OF = {307: (_LOCATION,), 401: (_CHALLENGE,), 429: (_RETRY_AFTER,), 503: (_RETRY_AFTER,)}
 
 
 def _errors_of(route: Route, operation: Operation) -> dict[int, tuple[ErrorCode, ...]]:
