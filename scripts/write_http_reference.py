@@ -50,13 +50,12 @@ def operations_table(operations: Iterable[Operation]) -> str:
     """Return a table of requests: the query, the body, the answer."""
     rows = ["| Request | |", "|---|---|"]
     for one in operations:
-        query = "&".join(f"{parameter.name}=" for parameter in one.query)
-        request = f"`{one.method} {one.path}{'?' if query else ''}{query}`"
-        words = [f"{one.summary}.", one.details]
+        query = ", ".join(f"`{parameter.name}`" for parameter in one.query)
+        words = [f"{one.summary}.", one.details, f"Query: {query}." if query else ""]
         words += [f"Other brokers than {one.redirects} answer 307."] if one.redirects else []
         words += [f"Body: {_contents(kind, 3)}." for kind in one.body.values()]
         words += list(dict.fromkeys(f"Answers {_answer(answer)}." for answer in one.answers.values() if answer))
-        rows.append(f"| {request} | {' '.join(filter(None, words)).replace('(http.md#', '(#')} |")
+        rows.append(f"| `{one.method} {one.path}` | {' '.join(filter(None, words)).replace('(http.md#', '(#')} |")
     return "\n".join(rows) + "\n"
 
 
