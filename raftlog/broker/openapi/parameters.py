@@ -97,8 +97,8 @@ ACKS = Parameter(
     name="acks",
     choices=("all", "-1", "1", "0"),
     default="all",
-    meaning="`all` (or `-1`): answered when every in-sync replica has the batch; `1`: when the leader has it; `0`: at "
-    "once",
+    meaning="`all` (or `-1`): answered when every in-sync replica has the batch, on disk unless the topic sets "
+    "`flush = os`; `1`: when the leader has it; `0`: at once",
 )
 TIMEOUT_MS = Parameter(
     name="timeout_ms",
