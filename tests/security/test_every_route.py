@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 from secured_support import Caller, basic, caller, code_of, proof, secured
 
+from raftlog.broker.openapi.document import document
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.model import Acl, Address
 from raftlog.record import NewRecord, build_batch
@@ -17,8 +19,10 @@ from raftlog.security.routes import INTERNAL, PUBLIC, Right, Route
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
 from raftlog.wire.data import ProducePartition, ProduceRequest
+from tests.broker.openapi_support import faults, resolved
 
 pytestmark = pytest.mark.cluster
+DOCUMENT = document()
 TOPIC, GROUP, TRANSACTIONAL_ID = "secret", "readers", "loader"
 NAMES = {"topic": TOPIC, "group": GROUP, "transactional_id": TRANSACTIONAL_ID, "cluster": "cluster"}
 VARIABLES = {
@@ -116,7 +120,19 @@ async def send(url: str, route: Route, credentials: dict[str, str], *, lean: boo
     path, request, _ = request_of(route)
     headers = {**request.pop("headers", {}), **credentials, **({} if lean else {"X-Other": "1"})}
     async with caller(url) as alone:
-        return await alone(route.method, path, headers, **request)
+        status, body = await alone(route.method, path, headers, **request)
+    if status >= 400:
+        require_documented(route, status, body)
+    return status, body
+
+
+def require_documented(route: Route, status: int, body: bytes) -> None:
+    """Check a refusal by the OpenAPI document."""
+    operation = DOCUMENT["paths"][route.path][route.method.lower()]
+    response = resolved(DOCUMENT, operation["responses"][str(status)])
+    answer = orjson.loads(body)
+    assert list(faults(DOCUMENT, response["content"][media.JSON]["schema"], answer)) == []
+    assert answer["error"]["code"] in operation["x-errors"]
 
 
 def rule_for(right: Right, names: dict[str, str]) -> Acl:
