@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,11 +19,13 @@ from raftlog.broker.quotas import QuotaGate
 from raftlog.broker.settings import replica_settings, transaction_settings
 from raftlog.config import NodeConfig
 from raftlog.coordinator.transaction.service import TransactionService
+from raftlog.model import Address
 from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.settings import ReplicaPorts
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import Clock, SystemClock
+from raftlog.security.access import Access
 from raftlog.security.node_security import NodeSecurity, SharedSecurity, node_proofs, node_security, proof_headers
 from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.node_metrics import NodeMetrics
@@ -44,6 +47,30 @@ class BrokerParts:
     """A session with its own connections, so that heartbeats do not queue behind clients' requests."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Process:
+    """What a broker has of its own process: settings, folders, time, and what is counted."""
+
+    config: NodeConfig
+    folders: NodeFolders
+    clock: Clock
+    node: NodeMetrics
+    counters: BrokerMetrics
+
+    def seconds(self) -> float:
+        return self.clock.monotonic_ms() / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Links:
+    """What connects a broker to the other nodes of its cluster."""
+
+    session: HttpSession
+    vital_session: HttpSession
+    channel: ControllerChannel
+    listener: MetadataListener
+
+
 def make_parts(
     config: NodeConfig, data_dir: NodeFolders, *, node: NodeMetrics, tls: NodeTls, shared: SharedSecurity
 ) -> BrokerParts:
@@ -52,55 +79,45 @@ def make_parts(
     Raises:
         ConfigError: a file of the settings cannot be used.
     """
-    clock, counters, proofs = SystemClock(), BrokerMetrics(), node_proofs(config)
-    dialling = partial(HttpSession, dial=config.dial, tls=tls.client, credentials=proof_headers(proofs, clock))
-    session, vital = dialling(), dialling(connections_per_host=_VITAL_CONNECTIONS)
-    channel = ControllerChannel([voter.internal for voter in config.quorum.voters], session, vital=vital)
-    listener = MetadataListener(broker_id=config.node_id, channel=channel)
+    own = _Process(config=config, folders=data_dir, clock=SystemClock(), node=node, counters=BrokerMetrics())
+    proofs = node_proofs(config)
+    links = _links(config, tls, proof_headers(proofs, own.clock))
     security = node_security(
         config,
-        clock,
-        users=lambda: listener.require_image().users,
-        rules=lambda: listener.image.acls,
+        own.clock,
+        users=lambda: links.listener.require_image().users,
+        rules=lambda: links.listener.image.acls,
         proofs=proofs,
         shared=shared,
     )
     rates = ConnectionRates(
-        now=partial(_seconds, clock),
-        on_delay=partial(counters.throttling.count, "connection"),
-        on_refused=counters.throttling.count_refusal,
+        now=own.seconds,
+        on_delay=partial(own.counters.throttling.count, "connection"),
+        on_refused=own.counters.throttling.count_refusal,
     )
-    context = _context(config, data_dir, clock, session, channel, listener, counters, node, security)
-    return BrokerParts(context=context, security=security, rates=rates, vital_session=vital)
+    return BrokerParts(
+        context=_context(own, links, security.access), security=security, rates=rates, vital_session=links.vital_session
+    )
 
 
-def _context(
-    config: NodeConfig,
-    data_dir: NodeFolders,
-    clock: Clock,
-    session: HttpSession,
-    channel: ControllerChannel,
-    listener: MetadataListener,
-    counters: BrokerMetrics,
-    node: NodeMetrics,
-    security: NodeSecurity,
-) -> BrokerContext:
-    lifecycle = BrokerLifecycle(config, channel=channel, data_dir=data_dir)
-    ports = ReplicaPorts(
-        session=session,
-        controller=channel,
-        clock=clock,
-        on_disk_failure=lifecycle.refuse,
-        require_given=IssuedIds(listener.require_image, listener.catch_up).require,
-        metrics=counters.partition,
-    )
+def _links(config: NodeConfig, tls: NodeTls, credentials: Callable[[Address], Mapping[str, str]] | None) -> _Links:
+    dialling = partial(HttpSession, dial=config.dial, tls=tls.client, credentials=credentials)
+    session, vital = dialling(), dialling(connections_per_host=_VITAL_CONNECTIONS)
+    channel = ControllerChannel([voter.internal for voter in config.quorum.voters], session, vital=vital)
+    listener = MetadataListener(broker_id=config.node_id, channel=channel)
+    return _Links(session=session, vital_session=vital, channel=channel, listener=listener)
+
+
+def _context(own: _Process, links: _Links, access: Access) -> BrokerContext:
+    config, listener, channel = own.config, links.listener, links.channel
+    lifecycle = BrokerLifecycle(config, channel=channel, data_dir=own.folders)
     local = LocalBroker(config.node_id)
-    replicas = ReplicaManager(local, data_dir, replica_settings(config), ports)
+    replicas = ReplicaManager(local, own.folders, replica_settings(config), _replica_ports(own, links, lifecycle))
     groups = GroupService(
         broker_id=config.node_id,
         config=config.group,
         replicas=replicas,
-        clock=clock,
+        clock=own.clock,
         max_parked=config.broker.max_inflight_requests // 4,
     )
     producer_ids = ProducerIds(local, channel)
@@ -108,10 +125,10 @@ def _context(
         transaction_settings(config),
         replicas=replicas,
         metadata=listener,
-        session=session,
+        session=links.session,
         producer_ids=producer_ids,
         groups=groups,
-        clock=clock,
+        clock=own.clock,
     )
     return BrokerContext(
         config=config,
@@ -123,15 +140,22 @@ def _context(
         internal_topics=InternalTopics(config.broker, image=listener.require_image, listener=listener, channel=channel),
         groups=groups,
         transactions=transactions,
-        session=session,
-        clock=clock,
-        metrics=counters,
-        node=node,
+        session=links.session,
+        clock=own.clock,
+        metrics=own.counters,
+        node=own.node,
         admin_limits=AdminLimits(),
-        access=security.access,
-        quotas=QuotaGate(lambda: listener.image, config.node_id, counters.throttling, now=partial(_seconds, clock)),
+        access=access,
+        quotas=QuotaGate(lambda: listener.image, config.node_id, own.counters.throttling, now=own.seconds),
     )
 
 
-def _seconds(clock: Clock) -> float:
-    return clock.monotonic_ms() / 1000
+def _replica_ports(own: _Process, links: _Links, lifecycle: BrokerLifecycle) -> ReplicaPorts:
+    return ReplicaPorts(
+        session=links.session,
+        controller=links.channel,
+        clock=own.clock,
+        on_disk_failure=lifecycle.refuse,
+        require_given=IssuedIds(links.listener.require_image, links.listener.catch_up).require,
+        metrics=own.counters.partition,
+    )
