@@ -13,7 +13,7 @@ from aiohttp.typedefs import Middleware
 
 from raftlog.broker.broker_parts import make_parts
 from raftlog.broker.http import cross_origin_reads, decode_body, errors, own_pages, permit, plain_bodies
-from raftlog.broker.lean_routes import LeanRoutes
+from raftlog.broker.lean.routes import LeanRoutes
 from raftlog.broker.listener import Listener
 from raftlog.broker.metrics.broker_figures import BrokerFigures
 from raftlog.broker.open_files import affordable_connections

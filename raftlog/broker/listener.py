@@ -6,8 +6,8 @@ import asyncio
 
 from aiohttp import web
 
-from raftlog.broker.lean import LeanConnection
-from raftlog.broker.lean_routes import LeanRoutes
+from raftlog.broker.lean.connection import LeanConnection
+from raftlog.broker.lean.routes import LeanRoutes
 from raftlog.model import Address
 from raftlog.runtime import Clock
 from raftlog.serving.connection_rates import ConnectionRates

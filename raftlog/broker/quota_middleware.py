@@ -9,7 +9,7 @@ from functools import partial
 from aiohttp import web
 
 from raftlog.broker.http import error_response
-from raftlog.broker.lean_turns import peer_is_gone
+from raftlog.broker.lean.muting import peer_is_gone
 from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, answer_limit
 from raftlog.broker.raw import MAX_ANSWER
 from raftlog.errors import InvalidRequestError, OverloadedError, RetriableError

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from raftlog.broker.http import errors, plain_bodies
-from raftlog.broker.lean_routes import LeanRoutes
+from raftlog.broker.lean.routes import LeanRoutes
 from raftlog.broker.listener import Listener
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.errors import InvalidRequestError

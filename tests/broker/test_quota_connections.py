@@ -18,8 +18,8 @@ import trustme
 from aiohttp import web
 
 from raftlog.broker.http import errors, plain_bodies
-from raftlog.broker.lean_routes import LeanRoutes
-from raftlog.broker.lean_turns import peer_is_gone
+from raftlog.broker.lean.muting import peer_is_gone
+from raftlog.broker.lean.routes import LeanRoutes
 from raftlog.broker.listener import Listener
 from raftlog.broker.metrics.throttling import Throttling
 from raftlog.broker.quota_middleware import QuotaMiddleware

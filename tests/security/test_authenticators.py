@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raftlog.broker.lean_routes import split_credentials
+from raftlog.broker.lean.routes import split_credentials
 from raftlog.errors import AuthenticationError, InvalidRequestError, OverloadedError, RetriableError
 from raftlog.model import Address, UserCredential
 from raftlog.runtime import SystemClock

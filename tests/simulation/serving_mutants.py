@@ -6,7 +6,8 @@ from typing import Any
 
 from mutating import mutant, told_by
 
-from raftlog.broker.lean import LeanConnection
+from raftlog.broker.lean.admission import LeanAdmission
+from raftlog.broker.lean.connection import LeanConnection
 from raftlog.client.core import backoff
 from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.client.core.membership import Membership
@@ -200,25 +201,25 @@ def lean_connections_count_for_ever(patch: Any) -> None:
 @mutant
 @told_by(LEAN)
 def bodies_of_lean_requests_count_for_ever(patch: Any) -> None:
-    patch.edit(LeanConnection._end_request, "self._routes.release(self._held_bytes)", "pass")
+    patch.edit(LeanAdmission.end, "self._routes.release(self._held_bytes)", "pass")
 
 
 @mutant
 @told_by(LEAN, LIMITS)
 def supervisors_wait_for_their_turn(patch: Any) -> None:
-    patch.edit(LeanConnection._request_handover, "self._asks_for_health() or ", "")
+    patch.edit(LeanConnection._request_handover, "self._input.asks_for_health or ", "")
 
 
 @mutant
 @told_by(LEAN)
 def the_body_of_a_refused_request_is_the_next_request(patch: Any) -> None:
-    patch.edit(LeanConnection._refuse, "self._unwanted = left", "self._unwanted = 0")
+    patch.edit(LeanConnection._refuse, "self._input.unwanted = left", "self._input.unwanted = 0")
 
 
 @mutant
 @told_by(LEAN)
 def who_sends_ahead_is_not_stopped(patch: Any) -> None:
-    patch.edit(LeanConnection.buffer_updated, "self._pause_reading()", "pass")
+    patch.edit(LeanConnection.buffer_updated, "self._muting.pause()", "pass")
 
 
 @mutant

@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 from tls_support import Authority
 
-from raftlog.broker.lean_routes import LeanRoutes
+from raftlog.broker.lean.routes import LeanRoutes
 from raftlog.broker.listener import Listener
 from raftlog.errors import RaftlogError, UnreachableError
 from raftlog.model import Address

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from raftlog.broker.lean_routes import LeanRequest, LeanRoutes
+from raftlog.broker.lean.routes import LeanRequest, LeanRoutes
 from raftlog.errors import RaftlogError
 from raftlog.security.authenticators import Identified
 from raftlog.security.guard import Guard

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import select
-
-from raftlog.broker.lean_routes import LeanRequest
+from raftlog.broker.lean.routes import LeanRequest
 from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, answer_limit
 from raftlog.errors import OverloadedError
 from raftlog.security.identity import Sender
@@ -102,15 +99,3 @@ class LeanTurns:
             self._turn.cancel()
             self._turn = None
         self._begun = False
-
-
-def peer_is_gone(transport: asyncio.BaseTransport) -> bool:
-    """Return whether the peer has closed a connection from which nothing is read."""
-    sock = transport.get_extra_info("socket")
-    if sock is None or not hasattr(select, "POLLRDHUP"):
-        return False
-    if sock.fileno() < 0:
-        return True  # The transport has closed it; `poll` takes no such descriptor.
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLRDHUP)
-    return bool(poll.poll(0))

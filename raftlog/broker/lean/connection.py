@@ -1,0 +1,358 @@
+"""One connection of the lean path, as an asyncio protocol.
+
+It parses each request strictly, receives the body into a reused buffer, answers, and only then reads the connection's
+next request. Any other request goes to aiohttp together with the connection, which stays there: aiohttp has the same
+routes and all others. So this path supports few features of HTTP, and never guesses (docs/adr/0012).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from time import perf_counter
+from typing import cast
+
+from raftlog.broker.lean.admission import LeanAdmission
+from raftlog.broker.lean.deadline import Deadline
+from raftlog.broker.lean.input import DISCARDED, LeanInput
+from raftlog.broker.lean.muting import LeanMuting
+from raftlog.broker.lean.reply import encode_reply, late_reply
+from raftlog.broker.lean.routes import LeanRequest, LeanRoutes, split_credentials
+from raftlog.broker.raw import RawReply
+from raftlog.errors import ErrorCode, OverloadedError, RaftlogError
+from raftlog.runtime import Clock
+from raftlog.serving.connection_rates import ConnectionRates
+from raftlog.serving.connections import ConnectionLimits, refusal_bytes
+from raftlog.serving.limits import RequestLimits
+from raftlog.serving.metered import Metered
+from raftlog.transport.socket_writer import Part, SocketWriter
+from raftlog.wire import http1
+
+_log = logging.getLogger(__name__)
+
+
+class LeanConnection(asyncio.BufferedProtocol):
+    """One connection, until it closes or is handed to aiohttp.
+
+    Args:
+        connections: counts this connection until it closes or is handed over.
+        hand_over: returns aiohttp's protocol for a connection of an address, and counts it from then on.
+        on_begin: called when the connection is established; one whose TLS handshake fails never is.
+        on_end: called when the connection is closed or handed over.
+        rates: limits how often connections begin; None: no limit, or it was applied already.
+    """
+
+    def __init__(
+        self,
+        *,
+        routes: LeanRoutes,
+        limits: RequestLimits,
+        connections: ConnectionLimits,
+        clock: Clock,
+        hand_over: Callable[[str], asyncio.Protocol],
+        on_begin: Callable[[LeanConnection], None],
+        on_end: Callable[[LeanConnection], None],
+        rates: ConnectionRates | None = None,
+    ) -> None:
+        self._routes = routes
+        self._limits = limits
+        self._connections = connections
+        self._rates = rates
+        self._address: str | None = None
+        """The peer's address while this connection is counted here."""
+        self._clock = clock
+        self._hand_over = hand_over
+        self._on_begin = on_begin
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._input = LeanInput()
+        self._admission = LeanAdmission(routes)
+        self._deadline = Deadline(self._on_late)
+        self._task: asyncio.Task[None] | None = None
+        """The task that answers the current request."""
+        self._reads_head = False
+        """Whether a head is being received, under a deadline."""
+        self._ending = self._lost = False
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport is not a subclass.
+        self._on_begin(self)
+        self._out = SocketWriter(self._transport, timeout_s=self._limits.write_s)
+        self._muting = LeanMuting(self._transport, most_paused_s=self._limits.idle_s)
+        address = str((transport.get_extra_info("peername") or ("unknown",))[0])
+        try:
+            delay_s = 0.0 if self._rates is None else self._rates.enter(address)
+            self._connections.enter(address)
+        except OverloadedError as error:
+            self._lost = True
+            self._transport.write(refusal_bytes(error))
+            self._transport.close()
+            return
+        self._address = address
+        self._admission.connected(transport, address)
+        self._deadline.within(self._limits.idle_s)
+        if delay_s and self._admission.turns is not None:
+            self._admission.turns.mute(delay_s)
+            self._mute(delay_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._lost = True
+        self._out.lost()
+        if self._address is not None:
+            self._connections.leave(self._address)
+        self._leave()
+        if self._task is not None:
+            self._task.cancel()  # The request counts until the task ends.
+        else:
+            self._end_request()
+
+    def eof_received(self) -> bool:
+        return False  # A half-closed connection is treated as closed; it cannot be told apart from a lost peer.
+
+    def pause_writing(self) -> None:
+        self._out.pause()
+
+    def resume_writing(self) -> None:
+        self._out.resume()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (the buffer decides)
+        return memoryview(DISCARDED) if self._lost else self._input.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        received = self._input
+        if self._lost:
+            return  # Rest of a refused request's body.
+        if received.unwanted:
+            received.unwanted -= nbytes
+            if not received.unwanted and self._task is None:
+                self._next()
+        elif received.request is not None:
+            received.received += nbytes
+            try:
+                self._admission.count_bytes(nbytes)
+            except OverloadedError as error:
+                self._refuse(received.request, error, left=received.request.length - received.received)
+                return
+            if received.received == received.request.length:
+                self._answer_request(received.request)
+        else:
+            received.held += nbytes
+            if self._task is None and self._muting.muted is None:
+                self._read_head()
+            elif received.is_full:
+                self._muting.pause()  # Backpressure on a client that pipelines.
+
+    # What the broker calls.
+
+    @property
+    def busy(self) -> asyncio.Task[None] | None:
+        """Return the task that answers the current request, if there is one."""
+        return self._task
+
+    def end_soon(self) -> None:
+        """Close once no request is in progress."""
+        self._ending = True
+        if self._task is None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # Reading.
+
+    def _read_head(self) -> None:
+        whole = self._input.head()
+        if whole is None:
+            if self._input.is_full:
+                self._request_handover()
+            elif not self._reads_head:
+                self._reads_head = True
+                self._deadline.within(self._limits.head_s)
+            return
+        self._reads_head = False
+        head, credentials = split_credentials(whole)
+        request = self._routes.match(head)
+        if request is None:
+            self._request_handover()
+        elif (finding := self._admission.find(credentials)) is not None:
+            self._wait_for(finding, self._read_head)
+        else:
+            self._begin(request, len(whole))
+
+    def _begin(self, request: LeanRequest, head_bytes: int) -> None:
+        """Receive the body of a request whose sender was found, unless a quota holds it or it is refused."""
+        content = min(self._input.held - head_bytes, request.length)
+        try:
+            if hold_s := self._admission.hold_s(request):
+                self._mute(hold_s)
+                return
+            body = self._routes.accept(request, self._limits)
+            self._admission.count_bytes(content)
+        except RaftlogError as error:
+            self._input.drop(head_bytes + content)
+            self._admission.received()
+            self._refuse(request, error, left=request.length - content)
+            return
+        self._input.begin_body(request, body, head_bytes, content)
+        self._admission.received()
+        if content == request.length:
+            self._answer_request(request)
+        else:
+            self._deadline.within(self._limits.body_time_s(request.length))
+
+    def _mute(self, wait_s: float) -> None:
+        """Begin no request for some time. Bytes are read until the head's buffer is full, to see a peer that closes."""
+        self._deadline.clear()
+        if (self._input.unwanted or self._input.is_full) and not self._muting.is_paused:
+            self._muting.pause()
+        self._muting.mute(wait_s, self._next)
+
+    def _wait_for(self, work: Awaitable[None], then: Callable[[], None]) -> None:
+        """Read no more until `work` is done, which the current head needs; then read again, and call `then`."""
+        self._muting.pause()
+        self._deadline.clear()
+        self._task = self._loop.create_task(_awaited(work))
+        self._task.add_done_callback(partial(self._on_waited, then))
+
+    def _on_waited(self, then: Callable[[], None], task: asyncio.Task[None]) -> None:
+        self._task = None
+        failed = None if task.cancelled() else task.exception()
+        if failed is not None:
+            _log.error("a request of %s could not begin", self._address, exc_info=failed)
+        if self._lost or self._ending or task.cancelled() or failed is not None:
+            self._transport.abort()
+            return
+        self._muting.resume()
+        then()
+
+    # Handing over to aiohttp.
+
+    def _request_handover(self) -> None:
+        """Hand the connection and the bytes read to aiohttp, now or when the turnstile admits it."""
+        assert self._address is not None
+        if self._input.asks_for_health or self._routes.turnstile.try_enter(self._address):
+            self._hand_over_now()
+        else:
+            self._wait_for(self._routes.turnstile.enter(self._address), self._hand_over_now)
+
+    def _hand_over_now(self) -> None:
+        self._leave()
+        self._out.lost()
+        assert self._address is not None
+        address, self._address = self._address, None
+        handler = self._hand_over(address)
+        self._transport.set_protocol(handler)
+        handler.connection_made(self._transport)
+        handler.data_received(self._input.all())
+
+    # Answering.
+
+    def _answer_request(self, request: LeanRequest) -> None:
+        assert self._address is not None
+        try:
+            self._admission.enter(self._address)
+        except OverloadedError as error:
+            self._refuse(request, error, left=0)
+            return
+        body = self._input.take_body()
+        self._start(self._answer(request, body, perf_counter()))
+
+    def _refuse(self, request: LeanRequest, error: RaftlogError, *, left: int) -> None:
+        """Answer with an error before the whole body was read."""
+        self._end_request()
+        self._input.unwanted = left
+        turns = self._admission.turns
+        throttle_ms = 0 if turns is None else turns.end(0, 0.0)
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+            self._ending = True
+        self._start(self._send(self._routes.refuse(request, error), throttle_ms))
+
+    def _start(self, answering: Coroutine[None, None, None]) -> None:
+        self._deadline.clear()
+        self._task = self._loop.create_task(answering)
+        self._task.add_done_callback(self._on_answered)
+
+    async def _answer(self, request: LeanRequest, body: memoryview, arrived: float) -> None:
+        began, turns, sender = perf_counter(), self._admission.turns, self._admission.sender
+        if turns is None or not turns.is_metered:
+            reply, throttle_ms = await self._routes.handle(request, body, sender), 0
+        else:
+            work = Metered(self._routes.handle(request, body, sender, turns.max_answer_bytes))
+            reply = await work
+            throttle_ms = turns.end(reply.length, work.seconds)
+        del body
+        handled = perf_counter()
+        try:
+            await self._out.send(self._encoded(reply, throttle_ms))
+        finally:
+            self._routes.note_times(request.route, arrived=arrived, began=began, handled=handled)
+
+    async def _send(self, reply: RawReply, throttle_ms: int = 0) -> None:
+        await self._out.send(self._encoded(reply, throttle_ms))
+
+    def _encoded(self, reply: RawReply, throttle_ms: int) -> list[Part]:
+        return encode_reply(reply, self._clock.wall_us() // 1_000_000, throttle_ms, closes=self._ending)
+
+    def _on_answered(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        self._admission.end()
+        if self._lost:
+            if not task.cancelled():
+                task.exception()  # The peer has disconnected; the error does not matter.
+            return
+        if task.cancelled() or (error := task.exception()) is not None:
+            if not task.cancelled() and not isinstance(error, OSError):
+                _log.error("answering %s failed", self._transport.get_extra_info("peername"), exc_info=error)
+            self._transport.abort()
+            return
+        self._next()
+
+    def _next(self) -> None:
+        """Continue after a response or a pause: discard a refused body, read the next request, or close."""
+        turns = self._admission.turns
+        if turns is not None and not self._ending and (wait_s := turns.wait_s()):
+            self._mute(wait_s)
+            return
+        if self._muting.is_paused:
+            self._muting.resume()
+        if self._ending and self._input.unwanted:
+            self._deadline.within(self._limits.linger_s)
+        elif self._ending:
+            self._transport.close()
+        elif self._input.unwanted:
+            self._deadline.within(self._limits.body_time_s(self._input.unwanted))
+        else:
+            self._deadline.within(self._limits.idle_s)
+            if self._input.held:
+                self._read_head()
+
+    def _on_late(self) -> None:
+        """Close an idle connection, or answer a request that did not arrive completely before its deadline."""
+        received, request = self._input, self._input.request
+        if received.unwanted or self._ending or received.is_idle:
+            self._transport.close()
+            return
+        late = late_reply(received.received, "body") if request else late_reply(received.held, "head")
+        left = request.length - received.received if request else http1.MAX_HEAD_BYTES
+        self._end_request()
+        received.held, received.unwanted, self._ending = 0, left, True
+        self._start(self._send(late))
+
+    def _end_request(self) -> None:
+        self._input.take_body()
+        self._admission.end()
+
+    def _leave(self) -> None:
+        self._deadline.end()
+        self._muting.end()
+        if self._admission.turns is not None:
+            self._admission.turns.drop()
+        self._on_end(self)
+
+
+async def _awaited(finding: Awaitable[None]) -> None:
+    await finding

@@ -1,0 +1,44 @@
+"""Replies as the lean path writes them."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from functools import lru_cache
+
+from raftlog.broker.raw import RawReply
+from raftlog.errors import ErrorCode, InvalidRequestError
+from raftlog.transport.socket_writer import Part
+from raftlog.wire import http1, media
+
+
+def encode_reply(reply: RawReply, second: int, throttle_ms: int, *, closes: bool) -> list[Part]:
+    """Return a reply's head and the parts of its body.
+
+    Args:
+        second: the time in seconds since 1970 UTC.
+        throttle_ms: for how long the connection is muted afterwards because of a quota; 0: it is not.
+        closes: whether the connection is closed afterwards.
+    """
+    fields = [
+        ("Content-Type", reply.content_type),
+        ("Content-Length", reply.length),
+        ("Date", _date(second)),
+        *reply.headers.items(),
+        *(((media.THROTTLE_MS, throttle_ms),) if throttle_ms else ()),
+        *((("Connection", "close"),) if closes else ()),
+    ]
+    return [http1.encode_head(http1.status_line(reply.status), fields), *reply.parts]
+
+
+def late_reply(received: int, part: str) -> RawReply:
+    """Return the reply to a request whose `part` (head, body) did not arrive completely before its deadline."""
+    late = InvalidRequestError(
+        f"the request took too long to arrive: received {received} bytes of its {part}; nothing was done",
+        code=ErrorCode.INVALID_REQUEST,
+    )
+    return RawReply.of_error(late, status=408)
+
+
+@lru_cache(maxsize=4)
+def _date(second: int) -> str:
+    return formatdate(second, usegmt=True)
