@@ -1,4 +1,4 @@
-"""Which requests of a lean connection may begin, who sent them, and what they count against until they end."""
+"""Admits the requests of a lean connection: their senders, rights, quotas and limits."""
 
 from __future__ import annotations
 
