@@ -3,50 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import uuid
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from datetime import timedelta
-from math import ceil
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
-from raftlog.client.arguments import offset_argument, partition_argument, partitions_option, require_id
-from raftlog.client.completed_fetch import CompletedFetch
-from raftlog.client.connection import Connection
-from raftlog.client.fetching import Fetcher
-from raftlog.client.loop_affinity import LoopAffinity
-from raftlog.client.manual_assignment import ManualAssignment
+from raftlog.client.consumer_commits import ConsumerCommits
+from raftlog.client.consumer_options import ConsumerOptions, OutOfRange, Reset
+from raftlog.client.consumer_polling import left_ms
 from raftlog.client.metrics import ConsumerMetrics, GroupCounters, Percentiles
-from raftlog.client.offsets import OffsetAndMetadata, OffsetsToCommit, full
-from raftlog.client.options import defaults_of, known_options, require_at_least, require_effect
-from raftlog.client.reader import PartitionReader
+from raftlog.client.offsets import OffsetAndMetadata
+from raftlog.client.options import defaults_of, known_options, require_at_least
 from raftlog.client.security import Security
 from raftlog.client.start_offsets import Start
-from raftlog.errors import ConfigError, InvalidRequestError, RetriableError
-from raftlog.model import Isolation, Offset, TopicPartition
+from raftlog.model import Isolation, TopicPartition
 from raftlog.record import Record
-from raftlog.runtime import close_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from raftlog.client.core.membership import GroupMetadata
-    from raftlog.client.group_session import GroupSession, OnRebalance
+    from raftlog.client.group_session import OnRebalance
     from raftlog.wire.groups import Assignor
 
 __all__ = ["Consumer", "OffsetAndMetadata", "OutOfRange", "Reset", "Start"]
 
-OutOfRange: TypeAlias = Literal["error", "earliest", "latest"]
-Reset: TypeAlias = Literal["earliest", "latest", "none"] | timedelta
 ITERATION_WAIT_MS = 60_000
-DUE_WORK_MS = 5_000
-"""While it waits for records, a consumer runs due work (commits, rebalances, new partitions) this often."""
-RETRY_MS = 200
-_log = logging.getLogger(__name__)
 
 
-class Consumer:
+class Consumer(ConsumerCommits):
     """Reads topics. Use as an async context manager, and iterate: `async for record in consumer`.
 
     With a `group_id` the consumer is a member of a consumer group. The members share the partitions, and go on where
@@ -132,82 +114,7 @@ class Consumer:
         dial: Mapping[str, str] | None = None,
         security: Security | None = None,
     ) -> None:
-        given = locals()
-        if not topics and pattern is None:
-            raise ConfigError("topics: expected at least one, received none")
-        if odd := next((topic for topic in topics if not isinstance(topic, str)), None):
-            raise ConfigError(f"topics: expected names, one argument each, received {odd!r}")
-        if isolation not in get_args(Isolation):
-            raise ConfigError(f"isolation: expected read_committed or read_uncommitted, received {isolation!r}")
-        if group_id is not None:
-            require_id("group_id", group_id)
-        _require_reset(auto_offset_reset)
-        if on_out_of_range not in get_args(OutOfRange):
-            raise ConfigError(
-                f"on_out_of_range: expected one of {', '.join(get_args(OutOfRange))}, received {on_out_of_range!r}"
-            )
-        require_effect(given, _DEFAULTS, _ONLY_IN_GROUPS if group_id is None else _ONLY_ALONE)
-        require_at_least(0, fetch_max_wait_ms=fetch_max_wait_ms, fetch_min_bytes=fetch_min_bytes)
-        require_at_least(1, fetch_max_bytes=fetch_max_bytes, partition_max_bytes=partition_max_bytes)
-        require_at_least(1, request_timeout_ms=request_timeout_ms)
-        require_at_least(1, max_poll_interval_ms=max_poll_interval_ms, auto_commit_interval_ms=auto_commit_interval_ms)
-        self._start: Start = start
-        self._loop = LoopAffinity("consumer")
-        self._connection = Connection(
-            bootstrap,
-            timeout_ms=request_timeout_ms,
-            dial=dial,
-            waits=True,
-            security=security,
-            client_id=client_id,
-        )
-        fetcher = Fetcher(
-            self._connection,
-            max_wait_ms=fetch_max_wait_ms,
-            min_bytes=fetch_min_bytes,
-            max_bytes=fetch_max_bytes,
-            partition_max_bytes=partition_max_bytes,
-            rack=client_rack,
-            isolation=isolation,
-        )
-        reset: Start | None = None if auto_offset_reset == "none" else auto_offset_reset
-        if group_id is None:
-            reset = None if on_out_of_range == "error" else on_out_of_range
-        self._reader = PartitionReader(self._connection, fetcher, on_out_of_range=reset)
-        chosen = None if partitions is None else partitions_option(partitions)
-        self._manual = ManualAssignment(self._connection, self._reader, topics, chosen)
-        self._group: GroupSession | None = None
-        if group_id is not None:
-            from raftlog.client.core.membership import MemberOptions, Membership  # noqa: PLC0415  (only groups need them)
-            from raftlog.client.group_session import GroupOptions, GroupSession  # noqa: PLC0415
-
-            options = MemberOptions(
-                topics=topics,
-                pattern=pattern or "",
-                instance_id=group_instance_id,
-                assignor=assignor,
-                rack=client_rack,
-                client_id=self._connection.session.client_id,
-                session_timeout_ms=session_timeout_ms,
-                rebalance_timeout_ms=max_poll_interval_ms,
-            )
-            self._group = GroupSession(
-                self._connection,
-                self._reader,
-                Membership(uuid.uuid4().hex, options),
-                group_id=group_id,
-                max_poll_interval_ms=max_poll_interval_ms,
-                options=GroupOptions(
-                    reset=reset,
-                    auto_commit_interval_ms=auto_commit_interval_ms if enable_auto_commit else None,
-                    timeout_ms=request_timeout_ms,
-                    on_assigned=on_assigned,
-                    on_revoked=on_revoked,
-                    on_lost=on_lost,
-                ),
-            )
-        self._started = self._closed = self._busy = False
-        self._starting = asyncio.Lock()
+        super().__init__(ConsumerOptions.checked(locals(), _DEFAULTS))
 
     async def __aenter__(self) -> Self:
         try:
@@ -249,16 +156,6 @@ class Consumer:
         """Commit (if that is automatic), leave the group, stop fetching, and close every connection."""
         await self._close(commit=True)
 
-    async def _close(self, *, commit: bool) -> None:
-        if self._closed:
-            return
-        try:
-            if self._group is not None:
-                await self._group.close(commit=commit)
-        finally:
-            self._closed = True
-            await close_all(self._manual.close, self._reader.fetcher.close, self._connection.close)
-
     async def fetch(self, *, max_records: int | None = None, max_wait_ms: int = 500) -> list[Record]:
         """Return the next records of one partition; return an empty list if none came within `max_wait_ms`.
 
@@ -284,7 +181,7 @@ class Consumer:
                     return records
                 # The fetch had no records after compaction, or was damaged and is fetched again. Further completed
                 # fetches are taken without a wait, even after the timeout.
-                max_wait_ms = _left_ms(deadline)
+                max_wait_ms = left_ms(deadline)
 
     async def fetch_arrow(self, *, max_wait_ms: int = 500) -> pa.Table:
         """Return everything that is ready as one table; return an empty table if nothing came within `max_wait_ms`.
@@ -311,167 +208,7 @@ class Consumer:
                 table = self._reader.take_arrow(fetch)
                 if table.num_rows or fetch is None:
                     return table
-                max_wait_ms = _left_ms(deadline)
-
-    @property
-    def assignment(self) -> list[TopicPartition]:
-        """Return the partitions that this consumer reads."""
-        return list(self._reader.positions)
-
-    def position(self, topic: str, partition: int) -> Offset:
-        """Return the offset of the next record that will be returned.
-
-        Args:
-            topic: the topic's name.
-            partition: the partition's number.
-
-        Raises:
-            InvalidRequestError: this consumer does not read the partition.
-        """
-        return self._reader.positions[self._require_assigned(topic, partition)]
-
-    def lag(self, topic: str, partition: int) -> int | None:
-        """Return how many offsets are still to be read; return None until a broker has reported the end.
-
-        Args:
-            topic: the topic's name.
-            partition: the partition's number.
-
-        Raises:
-            InvalidRequestError: this consumer does not read the partition.
-        """
-        return self._reader.lag(self._require_assigned(topic, partition))
-
-    def pause(self, *partitions: tuple[str, int]) -> None:
-        """Return no records of some partitions until `resume`. The partitions stay assigned.
-
-        Args:
-            partitions: the (topic, partition) pairs; none: every assigned partition.
-
-        Raises:
-            InvalidRequestError: this consumer does not read one of them.
-        """
-        self._reader.pause(self._chosen(partitions))
-
-    def resume(self, *partitions: tuple[str, int]) -> None:
-        """Return records of paused partitions again.
-
-        Args:
-            partitions: the (topic, partition) pairs; none: every assigned partition.
-
-        Raises:
-            InvalidRequestError: this consumer does not read one of them.
-        """
-        self._reader.resume(self._chosen(partitions))
-
-    async def seek(self, topic: str, partition: int, offset: Offset) -> None:
-        """Continue at an offset.
-
-        Args:
-            topic: the topic's name.
-            partition: the partition's number.
-            offset: the offset of the next record to return.
-
-        Raises:
-            InvalidRequestError: it is no offset, or this consumer does not read the partition.
-        """
-        offset_argument(offset)
-        await self._ensure_started()
-        self._reader.begin({self._require_assigned(topic, partition): offset})
-
-    async def seek_to(self, start: Start, *partitions: tuple[str, int]) -> None:
-        """Continue at the earliest or latest offset, or at a time.
-
-        Times are looked up by the millisecond: `seek_to(record.timestamp)` continues at this record, or at one before
-        it of the same millisecond.
-
-        Args:
-            start: `earliest`, `latest`, µs since 1970 UTC, a datetime (local if it has no zone), or a timedelta ago.
-            partitions: the (topic, partition) pairs; none: every assigned partition.
-
-        Raises:
-            InvalidRequestError: INVALID_TIMESTAMP, a number that looks like another unit; or this consumer does not
-                read one of the partitions.
-        """
-        await self._ensure_started()
-        self._reader.begin(await self._reader.offsets(self._chosen(partitions), start))
-
-    async def beginning_offsets(self) -> dict[TopicPartition, Offset]:
-        """Return the log start offset of each partition that this consumer reads."""
-        await self._ensure_started()
-        return await self._reader.offsets(self._reader.positions, "earliest")
-
-    async def end_offsets(self) -> dict[TopicPartition, Offset]:
-        """Return the end of each partition that this consumer reads: its high watermark, or its last stable offset."""
-        await self._ensure_started()
-        return await self._reader.offsets(self._reader.positions, "latest")
-
-    @property
-    def group_metadata(self) -> GroupMetadata:
-        """Return this member's place in its group: the argument of `Transaction.send_offsets`.
-
-        Raises:
-            InvalidRequestError: this consumer is closed, or has no group.
-        """
-        return self._require_group().metadata
-
-    async def seek_to_committed(self) -> None:
-        """Continue at what the group has committed: later records are returned again.
-
-        A member that the group has dropped joins again with the next call for records.
-
-        Raises:
-            InvalidRequestError: this consumer is closed, or has no group.
-        """
-        await self._ensure_started()
-        await self._require_group().rewind(frozenset(self.assignment))
-
-    async def commit(self, offsets: OffsetsToCommit | None = None) -> None:
-        """Commit the group's offsets; return once they are replicated.
-
-        Args:
-            offsets: for each (topic, partition), the offset of the next record to read; None: what was returned so far.
-
-        Raises:
-            FencedError: the membership has ended, or another member has one of the partitions. That member goes on from
-                the last commit. Nothing of that partition was committed.
-            UnknownOutcomeError: no answer came, or an error after an attempt without an answer; the commit may count.
-            RetriableError: the coordinator cannot be reached; commit again.
-            InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
-        """
-        group = self._require_group()
-        await group.commit(self._to_commit(offsets))
-
-    def commit_nowait(self, offsets: OffsetsToCommit | None = None) -> asyncio.Task[None]:
-        """Commit in the background, after earlier commits; return a future, which may be awaited or dropped.
-
-        Args:
-            offsets: for each (topic, partition), the offset of the next record to read; None: what was returned so far.
-
-        Raises:
-            InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
-        """
-        return self._require_group().commit_soon(self._to_commit(offsets))
-
-    async def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offsets; None stands for a partition without one.
-
-        Args:
-            partitions: the (topic, partition) pairs; none: every assigned partition.
-
-        Raises:
-            InvalidRequestError: this consumer is closed, or has no group.
-        """
-        wanted = [partition_argument(partition) for partition in partitions] or self.assignment
-        answer = await self._require_group().committed(wanted)
-        return {
-            TopicPartition(item.topic, item.partition): OffsetAndMetadata(
-                offset=item.offset, metadata=item.metadata, leader_epoch=item.leader_epoch
-            )
-            if item.offset >= 0
-            else None
-            for item in answer
-        }
+                max_wait_ms = left_ms(deadline)
 
     def metrics(self) -> ConsumerMetrics:
         """Return what this consumer has done so far."""
@@ -495,122 +232,5 @@ class Consumer:
             throttle_ms=Percentiles.of(throttles.latest_ms),
         )
 
-    async def _ensure_started(self) -> None:
-        self._require_open()
-        if self._started:
-            return
-        async with self._starting:
-            if not self._started:
-                await (self._manual.begin(self._start) if self._group is None else self._group.start())
-                self._started = True
-
-    async def _next_completed(self, max_wait_ms: int, *, all_ready: bool = False) -> CompletedFetch | None:
-        await self._ensure_started()
-        if self._group is not None:
-            return await self._next_of_group(self._group, max_wait_ms, all_ready=all_ready)
-        deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
-        while True:
-            self._manual.run_due_work()
-            left_ms = _left_ms(deadline)
-            fetch = await self._or_nothing(self._reader.next_completed(min(left_ms, DUE_WORK_MS), all_ready=all_ready))
-            if fetch is not None or self._reader.ready or _left_ms(deadline) == 0:
-                return fetch
-
-    async def _or_nothing(self, next_completed: Awaitable[CompletedFetch | None]) -> CompletedFetch | None:
-        """Return the next completed fetch; None if brokers do not answer: a consumer waits through an outage."""
-        try:
-            return await next_completed
-        except RetriableError as error:
-            _log.info("no records for now: %s: %s", error.code, error.message)
-            await asyncio.sleep(0.05)
-            return None
-
-    async def _next_of_group(self, group: GroupSession, max_wait_ms: int, *, all_ready: bool) -> CompletedFetch | None:
-        """Run the group's due work, then wait for records; repeat if the assignment changes meanwhile."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + max_wait_ms / 1000
-        while True:
-            await group.run_due_work()
-            if self._reader.ready:
-                return None
-            left_ms = min(_left_ms(deadline), RETRY_MS if group.waits_to_take else DUE_WORK_MS)
-            fetch = await self._or_nothing(self._reader.next_completed(left_ms, all_ready=all_ready))
-            if not group.must_rebalance and (fetch is not None or loop.time() >= deadline):
-                return fetch
-            if loop.time() >= deadline:
-                return None
-
-    @contextmanager
-    def _polling(self) -> Iterator[None]:
-        """Guard against a second reading task: it would commit records that the first has not processed."""
-        self._require_open()
-        if self._busy:
-            raise InvalidRequestError("another task is reading from this consumer; create one consumer for each task")
-        self._busy = True
-        try:
-            with nullcontext() if self._group is None else self._group.polling():
-                yield
-        finally:
-            self._busy = False
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise InvalidRequestError("this consumer is closed; make another one")
-        self._loop.require()
-
-    def _require_group(self) -> GroupSession:
-        self._require_open()
-        if self._group is None:
-            raise InvalidRequestError("group_id: missing; only members of a group commit")
-        return self._group
-
-    def _to_commit(self, offsets: OffsetsToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        return self._require_group().positions(self._reader.positions) if offsets is None else full(offsets)
-
-    def _chosen(self, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
-        """Return the given partitions, all of which must be assigned; without any, every assigned one."""
-        return [self._require_assigned(*partition_argument(named)) for named in partitions] or self.assignment
-
-    def _require_assigned(self, topic: str, partition: int) -> TopicPartition:
-        wanted = TopicPartition(topic, partition)
-        if wanted not in self._reader.positions:
-            read = ", ".join(map(str, self._reader.positions)) or "none yet"
-            raise InvalidRequestError(f"{wanted} is not read by this consumer, which reads {read}")
-        return wanted
-
 
 _DEFAULTS = defaults_of(Consumer.__init__)
-_MEMBERS = "only members of a group have it: set group_id"
-_ONLY_IN_GROUPS = {
-    "auto_offset_reset": f"{_MEMBERS}, or use start and on_out_of_range without one",
-    **dict.fromkeys(
-        (
-            "pattern",
-            "group_instance_id",
-            "enable_auto_commit",
-            "auto_commit_interval_ms",
-            "session_timeout_ms",
-            "max_poll_interval_ms",
-            "assignor",
-            "on_assigned",
-            "on_revoked",
-            "on_lost",
-        ),
-        _MEMBERS,
-    ),
-}
-_ONLY_ALONE = {
-    "start": "not in a group, which goes on from its commits: use auto_offset_reset",
-    "on_out_of_range": "not in a group: use auto_offset_reset",
-    "partitions": "not with a group_id, whose coordinator assigns them",
-}
-
-
-def _left_ms(deadline: float) -> int:
-    """Return the milliseconds until a loop time, rounded up: rounded down, the last one would be a busy wait."""
-    return max(0, ceil(1000 * (deadline - asyncio.get_running_loop().time())))
-
-
-def _require_reset(reset: Reset) -> None:
-    if not isinstance(reset, timedelta) and reset not in ("earliest", "latest", "none"):
-        raise ConfigError(f"auto_offset_reset: expected earliest, latest, none or a timedelta, received {reset!r}")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
+from api_reference import types_of
 
 from raftlog import Admin, Consumer, Producer
+from raftlog.client import consumer_options
 from raftlog.client.arguments import partition_argument
+from raftlog.client.consumer_options import ConsumerOptions
+from raftlog.client.group_session import OnRebalance
 from raftlog.client.offsets import full
 from raftlog.errors import ConfigError, InvalidRequestError
 from raftlog.model import TopicPartition
+from raftlog.wire.groups import Assignor
 
 DOWN = "http://127.0.0.1:1"
 
@@ -136,3 +141,11 @@ async def test_kafkas_option_names_lead_to_ours(option: str, hint: str):
     kind = Producer if option in {"compression_type", "retries", "enable_idempotence"} else Consumer
     with pytest.raises(ConfigError, match=re.escape(hint)):
         kind(DOWN, **{option: 1}) if kind is Producer else kind(DOWN, "t", **{option: 1})  # type: ignore[arg-type]
+
+
+def test_a_consumers_checked_options_are_those_of_its_constructor():
+    given = types_of(Consumer.__init__)
+    del given["return"]
+    given["topics"] = tuple[str, ...]
+    names = {**vars(consumer_options), "OnRebalance": OnRebalance, "Assignor": Assignor}
+    assert get_type_hints(ConsumerOptions, names) == given
