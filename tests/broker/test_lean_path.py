@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
-import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
+import listener_support
 import pytest
 from aiohttp import web
+from listener_support import answer, listening, post
 
 from raftlog.broker.http import errors, plain_bodies
 from raftlog.broker.lean.routes import LeanRoutes
@@ -104,43 +105,12 @@ async def serving(guard: Guard | None = None, **limits: float) -> AsyncIterator[
     served.listener = Listener(
         app, lean, limits=settings, connections=served.connections, clock=SystemClock(), drain_s=1.0
     )
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        served.address = Address("127.0.0.1", probe.getsockname()[1])
-    await served.listener.start(served.address)
-    try:
-        async with asyncio.timeout(60):
-            yield served
-    finally:
-        await served.listener.close()
+    async with listening(served.listener) as served.address:
+        yield served
 
 
-@asynccontextmanager
-async def connected(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection(served.address.host, served.address.port)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-
-
-def post(path: str, body: bytes = b"", *lines: str, length: int | None = None) -> bytes:
-    length = len(body) if length is None else length
-    head = "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {length}", *lines, "", ""])
-    return head.encode() + body
-
-
-@dataclass
-class Answer:
-    status: int
-    fields: dict[str, str]
-    body: bytes
-
-
-async def answer(reader: asyncio.StreamReader) -> Answer:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-    fields = dict(line.lower().split(": ", 1) for line in head[1:-2])
-    return Answer(int(head[0].split()[1]), fields, await reader.readexactly(int(fields.get("content-length", 0))))
+def connected(served: Served) -> AbstractAsyncContextManager[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    return listener_support.connected(served.address)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -13,9 +13,11 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
+import listener_support
 import pytest
 import trustme
 from aiohttp import web
+from listener_support import Answer, answer, listening, post
 
 from raftlog.broker.http import errors, plain_bodies
 from raftlog.broker.lean.muting import peer_is_gone
@@ -116,26 +118,8 @@ async def serving(tls: TlsContext | None = None) -> AsyncIterator[Served]:
         tls=None if tls is None else ListenerTls(tls, is_required=True),
         rates=served.rates,
     )
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        served.address = Address("127.0.0.1", probe.getsockname()[1])
-    await served.listener.start(served.address)
-    try:
-        async with asyncio.timeout(60):
-            yield served
-    finally:
-        await served.listener.close()
-
-
-@dataclass
-class Answer:
-    status: int
-    fields: dict[str, str]
-    body: bytes
-
-    @property
-    def throttle_ms(self) -> int:
-        return int(self.fields.get("raftlog-throttle-ms", 0))
+    async with listening(served.listener) as served.address:
+        yield served
 
 
 @dataclass
@@ -144,14 +128,10 @@ class Client:
     writer: asyncio.StreamWriter
 
     def send(self, path: str = paths.PRODUCE, body: bytes = b"", *lines: str) -> None:
-        head = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *lines, "", ""]
-        self.writer.write("\r\n".join(head).encode() + body)
+        self.writer.write(post(path, body, *lines))
 
     async def answer(self) -> Answer:
-        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        fields = dict(line.lower().split(": ", 1) for line in head[1:-2])
-        body = await self.reader.readexactly(int(fields.get("content-length", 0)))
-        return Answer(int(head[0].split()[1]), fields, body)
+        return await answer(self.reader)
 
     async def ask(self, path: str = paths.PRODUCE, body: bytes = b"", *lines: str) -> Answer:
         self.send(path, body, *lines)
@@ -160,11 +140,8 @@ class Client:
 
 @asynccontextmanager
 async def connected(served: Served) -> AsyncIterator[Client]:
-    reader, writer = await asyncio.open_connection(served.address.host, served.address.port)
-    try:
+    async with listener_support.connected(served.address) as (reader, writer):
         yield Client(reader, writer)
-    finally:
-        writer.close()
 
 
 async def until(condition: Callable[[], bool]) -> None:
