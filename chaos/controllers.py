@@ -19,8 +19,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from chaos.cluster import ChaosCluster
 from chaos.history import Outcome as Told
 from chaos.metadata_checker import check_metadata
@@ -29,6 +27,7 @@ from chaos.metadata_workload import MetadataClient, MetadataLoad
 from chaos.options import Options
 from chaos.quorum_nemesis import Nemesis, Schedule
 from chaos.referee import Referee
+from chaos.report import save
 from chaos.runner import Outcome
 from chaos.site import BrokenPromiseError
 from raftlog.cli.local_cluster import ClusterError
@@ -166,10 +165,7 @@ def _report(run: _Run, folder: Path, broken: str) -> dict[str, Any]:
         "broken_promise": broken,
         **run.figures,
     }
-    details = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies]
-    (folder / "report.json").write_bytes(
-        orjson.dumps({**report, "details": details}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    )
+    save(folder, report, verdict.anomalies)
     return report
 
 

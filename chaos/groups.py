@@ -21,8 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 import raftlog
 from chaos.bulk_load import BulkLoadError, bulk_load, judge_bulk, settings_for_load
 from chaos.cluster import ChaosCluster
@@ -33,6 +31,7 @@ from chaos.group_member import Orders
 from chaos.options import Options
 from chaos.quorum_nemesis import Nemesis, Schedule
 from chaos.referee import Referee
+from chaos.report import save
 from chaos.runner import Outcome
 from chaos.site import BrokenPromiseError
 from raftlog.cli.local_cluster import ClusterError
@@ -235,10 +234,7 @@ def _report(run: _Run, verdict: GroupVerdict, folder: Path, broken: str) -> dict
         "broken_promise": broken,
         **run.figures,
     }
-    details = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies]
-    (folder / "report.json").write_bytes(
-        orjson.dumps({**report, "details": details}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    )
+    save(folder, report, verdict.anomalies)
     return report
 
 

@@ -225,11 +225,21 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
+def save(folder: Path, report: dict[str, Any], anomalies: Iterable[Anomaly]) -> None:
+    """Write a scenario's figures and its anomalies into its folder."""
+    details = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in anomalies]
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_json(folder / "report.json", {**report, "details": details})
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
 def write(folder: Path, sections: Sequence[str], summary: dict[str, Any], faults: Sequence[Fault]) -> Path:
     """Write `report.html` and `report.json` into a folder; return the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    (folder / "report.json").write_bytes(orjson.dumps(summary, option=options))
+    _write_json(folder / "report.json", summary)
     html = folder / "report.html"
     html.write_text(page(sections, summary["scenarios"], faults, summary["skipped"]), "utf-8")
     return html

@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 import raftlog
 from chaos.bulk_load import BulkLoad, BulkLoadError, bulk_load, judge_bulk, settings_for_load
 from chaos.checker import check
@@ -23,7 +21,7 @@ from chaos.links import LinkError
 from chaos.options import Options
 from chaos.readers import read_everything
 from chaos.replica_logs import read_replicas
-from chaos.report import plain, section
+from chaos.report import plain, save, section
 from chaos.run import Run
 from chaos.scenarios import SCENARIOS, Scenario
 from chaos.site import BrokenPromiseError, Site
@@ -152,9 +150,5 @@ def _outcome(folder: Path, history: History, figures: dict[str, Any], broken: st
     report = {**plain(folder.name, history, verdict, broken, figures), "seed": options.seed}
     if len(history.sends) + len(history.reads) < MAX_HISTORY or not report["ok"]:
         history.save(folder / "history.jsonl")
-    details = [f"{anomaly.kind}: {anomaly.detail}" for anomaly in verdict.anomalies]
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_bytes(
-        orjson.dumps({**report, "details": details}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    )
+    save(folder, report, verdict.anomalies)
     return Outcome(report, section(report, history, verdict), history.faults)
