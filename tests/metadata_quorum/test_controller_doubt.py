@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from controller_support import Bench, joined, turns
 from metadata_support import MemoryQuorum
-from test_active_controller import Bench
 
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, RetriableError, UnknownOutcomeError
 from raftlog.metadata_quorum.records import BeginEpoch, Command, encode_command
@@ -16,21 +16,12 @@ from raftlog.wire.metadata import CreateTopicRequest
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    bench = Bench()
-    await bench.quorum.start()
-    await bench.active()
-    await bench.join(1)
-    yield bench
-    await bench.controller.close()
+    async with joined() as bench:
+        yield bench
 
 
 def create(bench: Bench, topic: str) -> asyncio.Future[str]:
     return asyncio.ensure_future(bench.controller.create_topic(CreateTopicRequest(topic=topic)))
-
-
-async def turns(count: int = 10) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 async def test_a_command_that_nobody_took_costs_no_epoch(bench: Bench):

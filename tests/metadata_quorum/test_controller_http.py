@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
-from test_active_controller import Bench
+from controller_support import Bench
 
 from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError
 from raftlog.metadata_quorum.http import ControllerRoutes

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from test_active_controller import Bench
+from controller_support import Bench, joined
 from test_controller_doubt import create
 
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, StaleRouteError, UnknownOutcomeError
@@ -18,12 +18,8 @@ from raftlog.wire.metadata import CreateTopicRequest
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    bench = Bench()
-    await bench.quorum.start()
-    await bench.active()
-    await bench.join(1)
-    yield bench
-    await bench.controller.close()
+    async with joined() as bench:
+        yield bench
 
 
 async def held(bench: Bench) -> tuple[asyncio.Event, asyncio.Future[str]]:

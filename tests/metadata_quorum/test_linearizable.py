@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from test_active_controller import Bench
+from controller_support import Bench, joined, turns
 
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum import decision_writer
@@ -18,17 +18,8 @@ from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    bench = Bench()
-    await bench.quorum.start()
-    await bench.active()
-    await bench.join(1)
-    yield bench
-    await bench.controller.close()
-
-
-async def turns(count: int = 10) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
+    async with joined() as bench:
+        yield bench
 
 
 async def test_a_read_commits_and_readers_that_wait_share_one_commit(bench: Bench):

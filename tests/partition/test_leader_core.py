@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 
 import pytest
+from story_support import require_story
 
 from raftlog.errors import ErrorCode, RaftlogError
 from raftlog.model import PartitionState
@@ -120,17 +120,7 @@ def _set(members) -> str:
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
 def test_stories(path: Path):
-    story, written, expected = Story(), [], path.read_text()
-    for block in expected.strip().split("\n\n"):
-        comments = [line for line in block.splitlines() if line.startswith("#")]
-        commands = [line for line in block.split("\n----")[0].splitlines() if line and not line.startswith("#")]
-        answers = [story.run(command) for command in commands]
-        written.append("\n".join([*comments, *commands, "----", *answers]))
-    actual = "\n\n".join(written) + "\n"
-    if os.environ.get("REWRITE"):
-        path.write_text(actual)
-
-    assert actual == expected
+    require_story(path, Story().run)
 
 
 def test_there_are_stories():

@@ -102,3 +102,19 @@ class Cluster:
         for node_id in self.quorums:
             machine = self.machines[node_id]
             await machine.until(lambda machine=machine: len(machine.entries) >= count)
+
+
+def flip(path: Path, at: int) -> None:
+    """Change a bit of a byte in place: a process may have the file open."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 8
+    with path.open("r+b") as file:
+        file.write(content)
+
+
+async def write(cluster: Cluster, first: int, count: int) -> None:
+    """Commit numbered entries, and wait until every voter has applied them."""
+    leader = cluster.quorums[await cluster.leader()]
+    for number in range(first, first + count):
+        await leader.propose(b"%d" % number, timeout_ms=5_000)
+    await cluster.all_applied(first + count)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from quorum_support import Cluster
+from quorum_support import Cluster, flip, write
 
 from raftlog.checksum import crc32c
 from raftlog.errors import StorageError
@@ -45,20 +45,6 @@ def format_before(path: Path) -> bytes:
         sizes = struct.pack("<II", len(body), crc32c(body))
         records.append(sizes + struct.pack("<I", crc32c(sizes)) + body + b"\xff")
     return b"".join(records)
-
-
-def flip(path: Path, at: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[at] ^= 8
-    with path.open("r+b") as file:  # In place: the process may have the file open.
-        file.write(content)
-
-
-async def write(cluster: Cluster, first: int, count: int) -> None:
-    leader = cluster.quorums[await cluster.leader()]
-    for number in range(first, first + count):
-        await leader.propose(b"%d" % number, timeout_ms=5_000)
-    await cluster.all_applied(first + count)
 
 
 def test_a_length_that_grew_makes_no_torn_tail_of_a_damaged_record(tmp_path: Path):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from quorum_support import Cluster
+from quorum_support import Cluster, flip, write
 
 from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft.frames import MAGIC
@@ -18,20 +18,6 @@ from raftlog.metadata_quorum.raft.journal import RaftJournal
 from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, find_corruption
 
 ENTRIES = 120
-
-
-def flip(path: Path, at: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[at] ^= 8
-    with path.open("r+b") as file:  # In place: the process has the file open.
-        file.write(content)
-
-
-async def write(cluster: Cluster, first: int, count: int) -> None:
-    leader = cluster.quorums[await cluster.leader()]
-    for number in range(first, first + count):
-        await leader.propose(b"%d" % number, timeout_ms=5_000)
-    await cluster.all_applied(first + count)
 
 
 async def until_sound(cluster: Cluster, node_id: int) -> None:
