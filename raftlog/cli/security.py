@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import secrets
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -86,44 +88,58 @@ _OPTIONS = (
 )
 
 
-def _with_options(function: click.decorators.FC) -> click.decorators.FC:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What certificates are made for."""
+
+    cluster_id: str
+    nodes: Sequence[tuple[str, str, str]]
+    """Each node's kind, number, and hosts separated by commas."""
+    admins: Sequence[str]
+    users: Sequence[str]
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{kind}-{number}" for kind, number, _ in self.nodes] + [*self.admins, *self.users]
+
+
+def _with_options(make: Callable[[Path, _Wanted, bool], None]) -> Callable[..., None]:
+    """Give a command the options of certificates."""
+
+    @json_option
+    @wraps(make)
+    def run(*, folder: Path, as_json: bool, **wanted: Any) -> None:
+        make(folder, _Wanted(**wanted), as_json)
+
     for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+        run = option(run)
+    return run
 
 
 @command.command("init")
 @_with_options
-@json_option
-def init(
-    folder: Path,
-    nodes: list[tuple[str, str, str]],
-    admins: Sequence[str],
-    users: Sequence[str],
-    cluster_id: str,
-    as_json: bool,
-) -> None:
+def init(folder: Path, wanted: _Wanted, as_json: bool) -> None:
     """Make a CA, certificates for nodes and users, and the cluster's key.
 
     Each node's folder gets node.toml lines to paste, and --dir a file with a profile for each user. Nothing that exists
     is replaced.
     """
-    if not nodes:
+    if not wanted.nodes:
         raise click.UsageError("name the nodes: --node broker-1=HOST --node controller-101=HOST ...")
     authority = CertificateAuthority(folder)
     with _as_usage():
-        authority.create(f"raftlog {cluster_id}")
+        authority.create(f"raftlog {wanted.cluster_id}")
         write_private(folder / "cluster.key", secrets.token_hex(_KEY_BYTES).encode())
-        made = _issue_all(authority, nodes, admins, users, cluster_id)
-        profiles = _write_profiles(folder, nodes, [*admins, *users])
+        _issue_all(authority, wanted)
+        profiles = _write_profiles(folder, wanted.nodes, [*wanted.admins, *wanted.users])
     clients = f"export RAFTLOG_CONFIG={profiles}" if profiles else f"export RAFTLOG_CA_FILE={folder / 'ca.pem'}"
     print_done(
-        f"{folder}: a CA, and certificates of {', '.join(made)}.\n"
+        f"{folder}: a CA, and certificates of {', '.join(wanted.names)}.\n"
         "Copy each node's folder to its node, and its node-security.toml into node.toml.\n"
         f"Clients need {folder / 'ca.pem'}: {clients}",
         as_json,
         folder=str(folder),
-        certificates=made,
+        certificates=wanted.names,
     )
 
 
@@ -136,39 +152,26 @@ def _write_profiles(folder: Path, nodes: Sequence[tuple[str, str, str]], users: 
 
 @command.command("issue")
 @_with_options
-@json_option
-def issue(
-    folder: Path,
-    nodes: list[tuple[str, str, str]],
-    admins: Sequence[str],
-    users: Sequence[str],
-    cluster_id: str,
-    as_json: bool,
-) -> None:
+def issue(folder: Path, wanted: _Wanted, as_json: bool) -> None:
     """Make certificates of the CA in --dir: for more nodes and users, or to renew those that expire.
 
     A running node loads a replaced certificate by itself.
     """
-    if not nodes and not users and not admins:
+    if not wanted.names:
         raise click.UsageError("name what to make certificates for: --node broker-1=HOST, or --user NAME")
     with _as_usage():
-        made = _issue_all(CertificateAuthority(folder), nodes, admins, users, cluster_id)
-    print_done(f"{folder}: certificates of {', '.join(made)}", as_json, folder=str(folder), certificates=made)
+        _issue_all(CertificateAuthority(folder), wanted)
+    print_done(
+        f"{folder}: certificates of {', '.join(wanted.names)}", as_json, folder=str(folder), certificates=wanted.names
+    )
 
 
-def _issue_all(
-    authority: CertificateAuthority,
-    nodes: Sequence[tuple[str, str, str]],
-    admins: Sequence[str],
-    users: Sequence[str],
-    cluster_id: str,
-) -> list[str]:
-    super_users = list(dict.fromkeys((*_earlier_admins(authority.folder), *admins)))
-    for kind, number, hosts in nodes:
-        issue_node(authority, kind, number, hosts.split(","), cluster_id, super_users)
-    for user in (*admins, *users):
+def _issue_all(authority: CertificateAuthority, wanted: _Wanted) -> None:
+    super_users = list(dict.fromkeys((*_earlier_admins(authority.folder), *wanted.admins)))
+    for kind, number, hosts in wanted.nodes:
+        issue_node(authority, kind, number, hosts.split(","), wanted.cluster_id, super_users)
+    for user in (*wanted.admins, *wanted.users):
         authority.issue(Subject(name=user), authority.folder / "users")
-    return [f"{kind}-{number}" for kind, number, _ in nodes] + [*admins, *users]
 
 
 def _earlier_admins(folder: Path) -> list[str]:
