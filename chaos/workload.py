@@ -21,7 +21,7 @@ import raftlog
 from chaos.history import Acks, History, Outcome, Send
 from chaos.readers import Readers
 from chaos.sessions import open_session
-from raftlog.client.connection import address_of
+from raftlog.client.addresses import address_of
 from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
 from raftlog.transport import HttpSession

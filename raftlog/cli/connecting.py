@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from raftlog.cli.shared import DEFAULT_BOOTSTRAP
-from raftlog.client.connection import parse_bootstrap
+from raftlog.client.addresses import parse_bootstrap
 from raftlog.client.profiles import CONFIG_VARIABLE, PROFILE_VARIABLE, ProfileFile, config_path, security_of
 from raftlog.client.security import Security
 from raftlog.client.settings import PASSWORDS, TOKENS, Place, Settled, from_variables, settle

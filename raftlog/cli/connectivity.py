@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from raftlog.client.connection import parse_bootstrap
+from raftlog.client.addresses import parse_bootstrap
 from raftlog.client.options import client_id_of
 from raftlog.client.security import Security
 from raftlog.errors import ErrorCode, RaftlogError, UnknownOutcomeError, UnreachableError

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from raftlog import wire
+from raftlog.client.addresses import address_of
 from raftlog.client.admin_topics import TopicAdmin
-from raftlog.client.connection import address_of
 from raftlog.errors import ErrorCode, NotFoundError
 from raftlog.model import BrokerId
 from raftlog.wire import paths

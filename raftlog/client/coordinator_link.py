@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from raftlog import transport
+from raftlog.client.addresses import address_of
 from raftlog.client.arguments import require_id
-from raftlog.client.connection import Connection, address_of, countdown
+from raftlog.client.connection import Connection, countdown
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.keepalive import Route
 from raftlog.errors import ErrorCode, RetriableError, UnknownOutcomeError

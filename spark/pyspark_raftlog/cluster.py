@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from pyspark_raftlog.offsets import LogEnds
 from pyspark_raftlog.rack_replicas import RackReplicas
 from pyspark_raftlog.wrong_server import NO_BROKERS_ANSWER, NoBrokerError, wrong_server_error
-from raftlog.client.connection import address_of
+from raftlog.client.addresses import address_of
 from raftlog.errors import NotFoundError, RaftlogError, RetriableError, StaleRouteError
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 from raftlog.runtime import Clock, SystemClock

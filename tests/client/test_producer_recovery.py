@@ -11,7 +11,7 @@ from test_producer_delivery import create, proxies, read_all
 
 from raftlog import Admin, Producer
 from raftlog.cli.local_cluster import LocalCluster
-from raftlog.client.connection import parse_bootstrap
+from raftlog.client.addresses import parse_bootstrap
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import TopicPartition
 from raftlog.record import NewRecord, build_batch

@@ -288,7 +288,7 @@ def test_what_belongs_together_comes_from_one_place(places: list[Place], expecte
     ],
 )
 def test_a_password_in_a_bootstrap_url_is_refused_and_not_echoed(bootstrap: str | list[str]):
-    from raftlog.client.connection import parse_bootstrap  # noqa: PLC0415
+    from raftlog.client.addresses import parse_bootstrap  # noqa: PLC0415
 
     with pytest.raises(ConfigError, match="without a user or a password") as caught:
         parse_bootstrap(bootstrap)
