@@ -6,7 +6,7 @@ from asyncio import _get_running_loop
 from typing import Any
 
 from raftlog.client.core.accumulator import Accumulator
-from raftlog.client.core.partition_queue import RECORD_OVERHEAD_BYTES
+from raftlog.client.core.pending_batch import RECORD_OVERHEAD_BYTES
 from raftlog.client.delivery import SharedHandle
 from raftlog.client.partitioning import StickyPartition
 from raftlog.client.record_outcomes import Handle

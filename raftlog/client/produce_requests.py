@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from raftlog import record, transport
-from raftlog.client.core.partition_queue import PendingBatch
+from raftlog.client.core.pending_batch import PendingBatch
 from raftlog.client.record_outcomes import Handle
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, RetriableError, UnknownOutcomeError
 from raftlog.model import TopicPartition

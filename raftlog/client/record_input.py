@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TypeAlias
 
-from raftlog.client.core.partition_queue import RECORD_OVERHEAD_BYTES, record_bytes
+from raftlog.client.core.pending_batch import RECORD_OVERHEAD_BYTES, record_bytes
 from raftlog.client.times import Time, microseconds
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.record.model import Headers, NewRecord

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple, Protocol, TypeAlias, overload
 
-from raftlog.client.core.partition_queue import Divisible
+from raftlog.client.core.pending_batch import Divisible
 from raftlog.errors import RaftlogError
 from raftlog.model import Offset, TopicPartition
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from raftlog.client.connection import Connection
 from raftlog.client.core import delivery_errors
 from raftlog.client.core.accumulator import Accumulator
-from raftlog.client.core.partition_queue import ProducerIdentity
+from raftlog.client.core.pending_batch import ProducerIdentity
 from raftlog.client.metrics import ProducerCounters
 from raftlog.client.produce_requests import Batch, ProduceRequests, Routed, in_order
 from raftlog.client.producer_settings import ProducerSettings

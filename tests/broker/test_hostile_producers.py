@@ -10,7 +10,7 @@ from broker_support import Http, Reply, http_to
 
 from raftlog import Consumer, Producer
 from raftlog.cli.local_cluster import LocalCluster
-from raftlog.client.core.partition_queue import ProducerIdentity
+from raftlog.client.core.pending_batch import ProducerIdentity
 from raftlog.model import MAX_PRODUCER_EPOCH, TopicPartition
 from raftlog.record import NewRecord, build_batch
 from raftlog.wire import media

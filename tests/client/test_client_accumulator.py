@@ -8,7 +8,7 @@ import pytest
 
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.backoff import MAX_MS, backoff_ms
-from raftlog.client.core.partition_queue import NO_SEQUENCE, PendingBatch, ProducerIdentity, record_bytes
+from raftlog.client.core.pending_batch import NO_SEQUENCE, PendingBatch, ProducerIdentity, record_bytes
 from raftlog.client.record_outcomes import Handle, PartialHandle, RecordMetadata, Run, acknowledge, fail
 from raftlog.errors import (
     ErrorCode,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from raftlog.client.core.accumulator import Accumulator
-from raftlog.client.core.partition_queue import RECORD_OVERHEAD_BYTES, PendingBatch, ProducerIdentity
+from raftlog.client.core.pending_batch import RECORD_OVERHEAD_BYTES, PendingBatch, ProducerIdentity
 from raftlog.client.delivery import SharedHandle
 from raftlog.client.fast_path import FastPath
 from raftlog.client.partitioning import Partitioning

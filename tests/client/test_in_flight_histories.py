@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from raftlog.client.core.accumulator import Accumulator
-from raftlog.client.core.partition_queue import QUIET_MS, PendingBatch, ProducerIdentity, record_bytes
+from raftlog.client.core.partition_queue import QUIET_MS
+from raftlog.client.core.pending_batch import PendingBatch, ProducerIdentity, record_bytes
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftlog.client.core.partition_queue import RECORD_OVERHEAD_BYTES
+from raftlog.client.core.pending_batch import RECORD_OVERHEAD_BYTES
 from raftlog.client.record_input import checked_values, in_runs
 
 VALUES = st.lists(st.none() | st.binary(max_size=60), max_size=30)

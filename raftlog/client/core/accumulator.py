@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic
 
-from raftlog.client.core.partition_queue import (
-    MAX_IN_FLIGHT,
-    D,
-    Failed,
-    H,
-    PartitionQueue,
-    PendingBatch,
-    ProducerIdentity,
-    record_bytes,
-)
+from raftlog.client.core.partition_queue import MAX_IN_FLIGHT, D, Failed, H, PartitionQueue
+from raftlog.client.core.pending_batch import PendingBatch, ProducerIdentity, record_bytes
 from raftlog.errors import RaftlogError
 from raftlog.model import TopicId, TopicPartition
 from raftlog.record.model import NewRecord

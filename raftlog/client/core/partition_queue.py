@@ -18,97 +18,31 @@ producer's next sequence, and recognises its last five batches. The producer kee
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar, cast
 
 from raftlog.client.core import delivery_errors
 from raftlog.client.core.backoff import backoff_ms
+from raftlog.client.core.pending_batch import (
+    NO_SEQUENCE,
+    Divisible,
+    PendingBatch,
+    ProducerIdentity,
+    columns_bytes,
+    divide,
+)
 from raftlog.errors import RaftlogError, RetriableError
-from raftlog.model import MAX_PRODUCER_EPOCH, MAX_SEQUENCE, ProducerEpoch, ProducerId, TopicId
-from raftlog.record.model import NewRecord, RecordColumns
+from raftlog.model import MAX_PRODUCER_EPOCH, MAX_SEQUENCE, TopicId
+from raftlog.record.model import NewRecord
 
 MAX_IN_FLIGHT = 5
 """The number of batches that a leader remembers of a producer."""
 QUIET_MS = 1_000
 """After this long without an acknowledgement, the leader may have changed or dropped the producer's state."""
-RECORD_OVERHEAD_BYTES = 32
-"""An estimate of a record's bytes in a batch besides key, value and headers."""
-NO_SEQUENCE = -1
 H = TypeVar("H")
-"""The handle through which the caller gets a record's outcome."""
-
-
-class Divisible(ABC):
-    """A handle of several consecutive records."""
-
-    __slots__ = ("count",)
-    count: int
-
-    @abstractmethod
-    def divided(self, at: int) -> tuple[Any, Any]:
-        """Split it: return the handles of the first `at` records and of the rest."""
-
-
-def columns_bytes(records: RecordColumns) -> int:
-    """Return about how many bytes records take in a batch."""
-    return sum(map(record_bytes, records.rows()))
-
-
-def record_bytes(record: NewRecord) -> int:
-    """Return about how many bytes a record takes in a batch."""
-    value, key, _, headers = record
-    size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-    for name, content in headers:
-        size += len(name) + len(content or b"") + 16
-    return size
-
-
 D = TypeVar("D", bound=Divisible)
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerIdentity:
-    """The producer id and epoch of a partition's batches."""
-
-    producer_id: ProducerId
-    producer_epoch: ProducerEpoch = 0
-
-
-@dataclass(slots=True, eq=False)
-class PendingBatch(Generic[H]):
-    """A batch without an outcome."""
-
-    created_ms: int
-    """When the application sent the oldest record."""
-    records: RecordColumns = field(default_factory=RecordColumns)
-    handles: list[H] = field(default_factory=list)
-    """In the order of the records. A handle covers one record, or several (`Divisible`)."""
-    shared: Any = None
-    """The handle that single records share. Further records join it while it is the last handle."""
-    size: int = 0
-    closed: bool = False
-    """Whether it accepts no more records: it is full, or was sent."""
-    identity: ProducerIdentity | None = None
-    sequence: int = NO_SEQUENCE
-    topic_id: TopicId = ""
-    """The id of the topic that it was first sent to."""
-    encoded: bytes | bytearray = b""
-    """The encoded batch; empty until it is first sent under its identity and sequence."""
-    attempts: int = 0
-    in_flight: bool = False
-    sent_as_first: bool = False
-    """Whether every earlier batch had its outcome when the last attempt began."""
-    may_be_appended: bool = False
-    """Whether an attempt has an unknown outcome."""
-    cause: RaftlogError | None = None
-    """The last error that a broker returned; without one, the last error."""
-    acknowledged: bool = False
-
-
 Failed: TypeAlias = tuple[PendingBatch[H], RaftlogError]
 
 
@@ -370,7 +304,7 @@ class PartitionQueue(Generic[H]):
     def _split(self, batch: PendingBatch[H]) -> None:
         """Replace the first batch by its halves, which keep its sequence range (KIP-126)."""
         half, count = len(batch.records) // 2, len(batch.records)
-        head, tail = _divide(batch.handles, half)
+        head, tail = divide(batch.handles, half)
         self.batches.popleft()
         for start, stop, handles in ((half, count, tail), (0, half, head)):
             records = batch.records.part(start, stop)
@@ -389,20 +323,6 @@ class PartitionQueue(Generic[H]):
                 )
             )
         self._batch_bytes = min(self._batch_bytes, max(self.batches[0].size, self.batches[1].size))
-
-
-def _divide(handles: Sequence[H], at: int) -> tuple[list[H], list[H]]:
-    """Split handles into those of the first `at` records and the rest."""
-    left = at
-    for place, handle in enumerate(handles):
-        count = handle.count if isinstance(handle, Divisible) else 1
-        if left < count and left and isinstance(handle, Divisible):
-            first, rest = handle.divided(left)
-            return [*handles[:place], first], [rest, *handles[place + 1 :]]
-        if not left:
-            return list(handles[:place]), list(handles[place:])
-        left -= count
-    return list(handles), []
 
 
 def _after(sequence: int, count: int) -> int:
