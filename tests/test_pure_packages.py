@@ -13,6 +13,7 @@ SHELLS = {
     "raftlog",
     "raftlog.blocking",
     "raftlog.broker",
+    "raftlog.broker.lean",
     "raftlog.broker.metrics",
     "raftlog.broker.routes",
     "raftlog.broker.topic_reads",
