@@ -134,3 +134,22 @@ class CompletedFetch:
 
     def _finish(self) -> None:
         self.position, self.leader_epoch = self._last.next_offset, self._last.leader_epoch
+
+
+def batches_from(offset: Offset, part: memoryview) -> list[tuple[BatchHeader, memoryview]]:
+    """Return the batches of a response, which are consecutive and contain `offset`.
+
+    Raises:
+        CorruptBatchError: a header is wrong, a batch is missing, or no batch contains `offset`.
+    """
+    batches = list(record.iter_batches(part))
+    expected = batches[0][0].base_offset
+    for header, _ in batches:
+        if header.base_offset != expected:
+            raise CorruptBatchError(f"a batch begins at offset {header.base_offset}, the one before ends at {expected}")
+        expected = header.next_offset
+    if not batches[0][0].base_offset <= offset < expected:
+        raise CorruptBatchError(
+            f"batches from offset {batches[0][0].base_offset} to {expected - 1} came for offset {offset}"
+        )
+    return batches

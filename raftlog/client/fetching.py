@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from raftlog import record, transport
-from raftlog.client.completed_fetch import CompletedFetch
+from raftlog.client.completed_fetch import CompletedFetch, batches_from
 from raftlog.client.connection import METADATA_MAX_AGE_S, PATIENCE_S, Connection
+from raftlog.client.fetch_position import REPLICA_AVOIDED_S, FetchPosition
 from raftlog.client.metrics import FetchCounters
-from raftlog.errors import CorruptBatchError, InvalidRequestError, OffsetOutOfRangeError, RaftlogError
+from raftlog.errors import CorruptBatchError, InvalidRequestError, RaftlogError
 from raftlog.model import NO_LEADER_EPOCH, Address, Isolation, LeaderEpoch, Offset, TopicPartition
 from raftlog.runtime import Tasks
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
-from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, FetchResponse, FetchResult
+from raftlog.wire.data import FetchRequest, FetchResponse, FetchResult
 
 _log = logging.getLogger(__name__)
 ANSWER_MARGIN_MS = 5_000
@@ -26,26 +27,6 @@ RETRY_REST_S = 0.05
 """Pause before the next fetch from a leader whose response had no usable part."""
 REFRESH_REST_S = 0.2
 """Pause after a metadata request failed."""
-REPLICA_AVOIDED_S = 5.0
-"""After a fetch from a follower failed, the consumer reads from the leader for this long."""
-
-
-@dataclass(slots=True)
-class _Position:
-    """A partition's fetch position. A seek replaces it, so that late responses to the old one are dropped."""
-
-    offset: Offset
-    last_epoch: LeaderEpoch = NO_LEADER_EPOCH
-    """The leader epoch of the record before `offset`; -1: unknown."""
-    topic_id: str = ""
-    """The topic's id. The offset is meaningless in a topic that was recreated under the same name."""
-    high_watermark: Offset = -1
-    replica: Address | None = None
-    """The preferred read replica: a follower in the consumer's rack (KIP-392)."""
-    decided_until: float = 0.0
-    """Until this loop time, requests do not ask the leader for a preferred read replica."""
-    check_crcs: bool = False
-    """Whether the broker must verify checksums, too: set after a damaged batch arrived."""
 
 
 @dataclass(slots=True)
@@ -70,19 +51,19 @@ class Fetcher:
     partition_max_bytes: int
     rack: str = ""
     isolation: Isolation = "read_uncommitted"
-    completed: deque[CompletedFetch] = field(default_factory=deque)
-    failures: deque[Failure] = field(default_factory=deque)
-    positions: dict[TopicPartition, _Position] = field(default_factory=dict)
-    counters: FetchCounters = field(default_factory=FetchCounters)
-    paused: set[TopicPartition] = field(default_factory=set)
+    completed: deque[CompletedFetch] = field(init=False, default_factory=deque)
+    failures: deque[Failure] = field(init=False, default_factory=deque)
+    positions: dict[TopicPartition, FetchPosition] = field(init=False, default_factory=dict)
+    counters: FetchCounters = field(init=False, default_factory=FetchCounters)
+    paused: set[TopicPartition] = field(init=False, default_factory=set)
     """Partitions that keep their positions but are not fetched."""
-    _interrupted: bool = False
-    _refreshing: asyncio.Task[None] | None = None
-    _refused: RaftlogError | None = None
+    _interrupted: bool = field(init=False, default=False)
+    _refreshing: asyncio.Task[None] | None = field(init=False, default=None)
+    _refused: RaftlogError | None = field(init=False, default=None)
     """A metadata error that a retry does not fix; `wait` raises it."""
-    _in_flight: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
-    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    _tasks: Tasks = field(default_factory=lambda: Tasks("consumer"))
+    _in_flight: dict[Address, asyncio.Task[None]] = field(init=False, default_factory=dict)
+    _arrived: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _tasks: Tasks = field(init=False, default_factory=lambda: Tasks("consumer"))
 
     async def close(self) -> None:
         await self._tasks.close()
@@ -108,7 +89,7 @@ class Fetcher:
                 # It may long-poll at the old offset. A task that is cancelled before it starts runs no `finally`.
                 self._in_flight.pop(address).cancel()
                 self._arrived.set()
-        self.positions[partition] = _Position(offset, last_epoch, self._topic_id(partition), check_crcs=check_crcs)
+        self.positions[partition] = FetchPosition(offset, last_epoch, self._topic_id(partition), check_crcs=check_crcs)
 
     def forget(self, partition: TopicPartition) -> None:
         """Stop fetching a partition; batches fetched ahead or in flight are dropped."""
@@ -201,13 +182,13 @@ class Fetcher:
         ready = {fetch.partition for fetch in islice(self.completed, begun, None)}
         failed = {failure.partition for failure in self.failures}
         unread = set[Address]()
-        wanted: dict[Address, dict[TopicPartition, _Position]] = defaultdict(dict)
+        wanted: dict[Address, dict[TopicPartition, FetchPosition]] = defaultdict(dict)
         for partition, position in self.positions.items():
             if partition in failed or self.connection.is_stale(partition.topic):
                 continue  # A refresh of its metadata is under way.
             if self._was_recreated(partition, position):
                 continue
-            address = self._replica(position) or self.connection.leader(*partition)
+            address = position.replica_now() or self.connection.leader(*partition)
             if address is None:
                 self.connection.forget_leader_of([partition.topic])
             elif partition in ready:
@@ -219,38 +200,13 @@ class Fetcher:
                 continue
             self._in_flight[address] = self._tasks.spawn(self._ask(address, requested), name=f"fetch from {address}")
 
-    def _replica(self, position: _Position) -> Address | None:
-        """Return the preferred read replica until it expires."""
-        if position.replica is not None and asyncio.get_running_loop().time() >= position.decided_until:
-            position.replica = None
-        return position.replica
-
-    def _part(self, partition: TopicPartition, position: _Position) -> FetchPartition:
-        undecided = asyncio.get_running_loop().time() >= position.decided_until
-        return FetchPartition(
-            topic=partition.topic,
-            partition=partition.partition,
-            offset=position.offset,
-            max_bytes=self.partition_max_bytes,
-            topic_id=position.topic_id,
-            rack=self.rack if undecided else "",
-            any_replica=position.replica is not None,
-            last_fetched_epoch=position.last_epoch,
-            check_crcs=position.check_crcs,
-        )
-
-    def _leave_replica(self, position: _Position) -> bool:
-        """Read from the leader for `REPLICA_AVOIDED_S`; return False if a leader was read already."""
-        if position.replica is None:
-            return False
-        position.replica = None
-        position.decided_until = asyncio.get_running_loop().time() + REPLICA_AVOIDED_S
-        return True
-
-    async def _ask(self, address: Address, requested: Mapping[TopicPartition, _Position]) -> None:
+    async def _ask(self, address: Address, requested: Mapping[TopicPartition, FetchPosition]) -> None:
         """Fetch from one broker. Any of the partitions may be forgotten meanwhile, even before this starts."""
         request = FetchRequest(
-            partitions=tuple(self._part(partition, position) for partition, position in requested.items()),
+            partitions=tuple(
+                position.to_request(partition, max_bytes=self.partition_max_bytes, rack=self.rack)
+                for partition, position in requested.items()
+            ),
             max_wait_ms=self.max_wait_ms,
             min_bytes=self.min_bytes,
             max_bytes=self.max_bytes,
@@ -284,7 +240,7 @@ class Fetcher:
                 await asyncio.sleep(rest_s)
         except RaftlogError as error:
             self.counters.failed += 1
-            led = [partition for partition, position in requested.items() if not self._leave_replica(position)]
+            led = [partition for partition, position in requested.items() if not position.leave_replica()]
             if not error.retriable:
                 named = _with_option_name(error)
                 self.failures.extend(Failure(partition, named) for partition in led if partition in self.positions)
@@ -309,7 +265,7 @@ class Fetcher:
         return min(RETRY_REST_S, self.max_wait_ms / 1000) - taken_s
 
     def _take_all(
-        self, requested: Mapping[TopicPartition, _Position], response: FetchResponse, parts: Sequence[memoryview]
+        self, requested: Mapping[TopicPartition, FetchPosition], response: FetchResponse, parts: Sequence[memoryview]
     ) -> bool:
         """Process a fetch response. False: some part was unusable, and the next fetch must pause first."""
         before, is_whole = len(self.completed), True
@@ -328,17 +284,17 @@ class Fetcher:
             return False
         position = self.positions[partition]
         if result.preferred_read_replica >= 0:
-            was_decided = asyncio.get_running_loop().time() < position.decided_until
+            was_decided = position.is_decided
             self._prefer(position, result.preferred_read_replica)
             return not was_decided
         if result.diverging is not None:
-            self.failures.append(Failure(partition, _truncated(partition, position, result.diverging)))
+            self.failures.append(Failure(partition, position.truncated(partition, result.diverging)))
             return False
         position.high_watermark = max(position.high_watermark, result.high_watermark)
         if not part:
             return True
         try:
-            batches = _batches_from(position.offset, part)
+            batches = batches_from(position.offset, part)
         except CorruptBatchError as error:
             if position.check_crcs:
                 self.failures.append(Failure(partition, error))
@@ -354,31 +310,26 @@ class Fetcher:
         position.offset, position.last_epoch = last.next_offset, last.leader_epoch
         return True
 
-    def _prefer(self, position: _Position, broker_id: int) -> None:
+    def _prefer(self, position: FetchPosition, broker_id: int) -> None:
         """Set the preferred read replica; without an address for it, the leader is read for `REPLICA_AVOIDED_S`."""
-        position.replica = self.connection.broker(broker_id)
-        lasts_s = METADATA_MAX_AGE_S if position.replica is not None else REPLICA_AVOIDED_S
-        position.decided_until = asyncio.get_running_loop().time() + lasts_s
+        replica = self.connection.broker(broker_id)
+        position.prefer(replica, METADATA_MAX_AGE_S if replica is not None else REPLICA_AVOIDED_S)
 
     def _on_error(self, partition: TopicPartition, error: RaftlogError) -> None:
-        if self._leave_replica(self.positions[partition]):
+        if self.positions[partition].leave_replica():
             return  # The leader's answer decides.
         if error.retriable:
             self.connection.forget_leader_of([partition.topic])
         else:
             self.failures.append(Failure(partition, error))
 
-    def _was_recreated(self, partition: TopicPartition, position: _Position) -> bool:
+    def _was_recreated(self, partition: TopicPartition, position: FetchPosition) -> bool:
         """Return whether the topic was recreated, and then add an out-of-range failure."""
         topic_id = self._topic_id(partition)
         position.topic_id = position.topic_id or topic_id
         if topic_id in ("", position.topic_id):
             return False
-        error = OffsetOutOfRangeError(
-            f"{partition.topic} was deleted and recreated: offset {position.offset} belongs to topic id "
-            f"{position.topic_id}, now it is {topic_id}; seek, or set on_out_of_range"
-        )
-        self.failures.append(Failure(partition, error))
+        self.failures.append(Failure(partition, position.recreated(partition.topic, topic_id)))
         return True
 
     def _topic_id(self, partition: TopicPartition) -> str:
@@ -386,36 +337,8 @@ class Fetcher:
         return info.topic_id if info else ""
 
 
-def _batches_from(offset: Offset, part: memoryview) -> list[tuple[record.BatchHeader, memoryview]]:
-    """Return the batches of a response, which are consecutive and contain `offset`.
-
-    Raises:
-        CorruptBatchError: a header is wrong, a batch is missing, or no batch contains `offset`.
-    """
-    batches = list(record.iter_batches(part))
-    expected = batches[0][0].base_offset
-    for header, _ in batches:
-        if header.base_offset != expected:
-            raise CorruptBatchError(f"a batch begins at offset {header.base_offset}, the one before ends at {expected}")
-        expected = header.next_offset
-    if not batches[0][0].base_offset <= offset < expected:
-        raise CorruptBatchError(
-            f"batches from offset {batches[0][0].base_offset} to {expected - 1} came for offset {offset}"
-        )
-    return batches
-
-
 def _with_option_name(error: RaftlogError) -> RaftlogError:
     """Return a broker's refusal of a limit with the name of the consumer's option."""
     if error.message.partition(":")[0] not in ("max_wait_ms", "min_bytes", "max_bytes"):
         return error
     return InvalidRequestError(f"fetch_{error.message}", code=error.code, details=error.details)
-
-
-def _truncated(partition: TopicPartition, position: _Position, diverging: DivergingEpoch) -> OffsetOutOfRangeError:
-    return OffsetOutOfRangeError(
-        f"{partition} was truncated (an unclean election, or lost disks): the record before offset {position.offset} "
-        f"had leader epoch {position.last_epoch}, and the log differs from offset {diverging.end_offset} on; records "
-        "read from there are no longer in the log",
-        details={"diverging_offset": diverging.end_offset, "leader_epoch": diverging.epoch},
-    )
