@@ -51,7 +51,7 @@ class ConsumerCommits(ConsumerPositions):
             InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
         """
         group = self._require_group()
-        await group.commit(self._to_commit(offsets))
+        await group.commits.commit(self._to_commit(offsets))
 
     def commit_nowait(self, offsets: OffsetsToCommit | None = None) -> asyncio.Task[None]:
         """Commit in the background, after earlier commits; return a future, which may be awaited or dropped.
@@ -62,7 +62,7 @@ class ConsumerCommits(ConsumerPositions):
         Raises:
             InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
         """
-        return self._require_group().commit_soon(self._to_commit(offsets))
+        return self._require_group().commits.commit_soon(self._to_commit(offsets))
 
     async def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets; None stands for a partition without one.
@@ -74,7 +74,7 @@ class ConsumerCommits(ConsumerPositions):
             InvalidRequestError: this consumer is closed, or has no group.
         """
         wanted = [partition_argument(partition) for partition in partitions] or self.assignment
-        answer = await self._require_group().committed(wanted)
+        answer = await self._require_group().commits.committed(wanted)
         return {
             TopicPartition(item.topic, item.partition): OffsetAndMetadata(
                 offset=item.offset, metadata=item.metadata, leader_epoch=item.leader_epoch

@@ -5,53 +5,34 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from raftlog.client.connection import Connection
 from raftlog.client.coordinator_link import CoordinatorLink
 from raftlog.client.core.membership import FENCED, GroupMetadata, Membership
+from raftlog.client.group_commits import GroupCommits
 from raftlog.client.group_member import GroupMember
 from raftlog.client.metrics import GroupCounters
-from raftlog.client.offsets import OffsetAndMetadata, on_the_wire, with_epochs
+from raftlog.client.offsets import OffsetAndMetadata
 from raftlog.client.reader import PartitionReader
 from raftlog.client.start_offsets import Start
 from raftlog.errors import (
-    ErrorCode,
     FencedError,
     OffsetOutOfRangeError,
-    OverloadedError,
-    RaftlogError,
     RetriableError,
-    UnknownOutcomeError,
 )
-from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+from raftlog.model import LeaderEpoch, Offset, TopicPartition
 from raftlog.runtime import Tasks, close_all
-from raftlog.wire import paths
-from raftlog.wire.groups import (
-    CommittedOffset,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetResults,
-    by_topic,
-)
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 OnRebalance = Callable[[list[TopicPartition]], Awaitable[None] | None]
-EPOCH_WAIT_S = 1.0
-"""How long a commit waits for the heartbeat that brings the epoch it lacks, before it asks again."""
-RETRY_S = 0.1
 TAKE_S = 3.0
 """How much longer than its own timeout a call may take to find the start offsets of new partitions."""
 TAKE_AGAIN_S = 0.5
-MAX_WAITING = 1_000
-"""The most commits in the background."""
-LAST_COMMITS_S = 5.0
-"""How long `close` waits for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,22 +66,21 @@ class GroupSession:
         self.membership = membership
         self._reader = reader
         self._options = options
-        self._link = CoordinatorLink(connection, "group", group_id)
         self.member = GroupMember(
-            self._link, membership, max_poll_interval_ms=max_poll_interval_ms, on_change=reader.fetcher.interrupt
+            CoordinatorLink(connection, "group", group_id),
+            membership,
+            max_poll_interval_ms=max_poll_interval_ms,
+            on_change=reader.fetcher.interrupt,
         )
         self.counters = GroupCounters()
-        self._committed: dict[TopicPartition, Offset] = {}
-        self._committing = asyncio.Lock()
         self._commit_due_s = 0.0
         self._take_again_s = 0.0
         self._take_failed = False
         """Whether new partitions wait for a start offset, and a warning was logged."""
-        self._automatic: asyncio.Task[None] | None = None
-        """The last automatic commit."""
-        self._soon: set[asyncio.Task[None]] = set()
-        """Commits of the application that run in the background."""
         self._tasks = Tasks("group commits")
+        self.commits = GroupCommits(
+            self.member, reader, self.counters, timeout_ms=options.timeout_ms, tasks=self._tasks
+        )
 
     async def start(self) -> None:
         """Join the group."""
@@ -112,11 +92,10 @@ class GroupSession:
         try:
             automatic = commit and self._options.auto_commit_interval_ms is not None
             if automatic and self.membership.phase == "member":
-                await self._commit_quietly(self.positions(self.membership.owned))
+                await self.commits.commit_quietly(self.positions(self.membership.owned))
             if self.membership.phase == "member" and self.membership.owned:
                 await _call(self._options.on_revoked, self.membership.owned)
-            if self._soon:
-                await asyncio.wait(self._soon, timeout=LAST_COMMITS_S)
+            await self.commits.finish()
         finally:
             await close_all(self._tasks.close, self.member.close)
 
@@ -170,135 +149,11 @@ class GroupSession:
                 await self._take(self.membership.target - self.membership.owned)
         if self.has_due_work and self.membership.phase == "member":
             self._note_commit()
-            self._commit_automatically()
-
-    def _commit_automatically(self) -> None:
-        """Commit in the background, unless a commit is under way: the next commit covers more."""
-        under_way = self._automatic is not None and not self._automatic.done()
-        if not under_way and (offsets := self.positions(self.membership.owned)):
-            self._automatic = self._tasks.spawn(self._commit_quietly(offsets), name="commit")
+            self.commits.commit_automatically()
 
     def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions of partitions that are not committed yet."""
-        known = self._reader.positions
-        return {
-            partition: OffsetAndMetadata(
-                offset=known[partition], leader_epoch=self._reader.epochs.get(partition, NO_LEADER_EPOCH)
-            )
-            for partition in partitions
-            if partition in known and self._committed.get(partition) != known[partition]
-        }
-
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit offsets, one commit after another; see `Consumer.commit`."""
-        if not offsets:
-            return
-        offsets = with_epochs(offsets, self._reader.epochs_read)
-        self.counters.commits += 1
-        try:
-            await self._commit_in_turn(offsets)
-        except RaftlogError:
-            self.counters.commits_failed += 1
-            raise
-
-    async def _commit_in_turn(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        doubts: list[RaftlogError] = []
-        async with self._committing:
-            for partition in offsets:
-                self._committed.pop(partition, None)  # Unknown until the commit is answered.
-            try:
-                answer = await self._commit(offsets, doubts.append)
-            except FencedError as error:
-                raise _refused(error, doubts) from error
-            for result in answer.offsets:
-                if result.error is None:
-                    partition = TopicPartition(result.topic, result.partition)
-                    self._committed[partition] = offsets[partition].offset
-        for result in answer.offsets:
-            if result.error is not None:
-                raise _refused(result.error.to_error(), doubts)
-
-    def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> asyncio.Task[None]:
-        """Commit in the background, after earlier commits.
-
-        Raises:
-            OverloadedError: `MAX_WAITING` commits are under way.
-        """
-        if len(self._soon) >= MAX_WAITING:
-            raise OverloadedError(f"{len(self._soon)} commits are under way; await some of them")
-        task = self._tasks.spawn(self.commit(offsets), name="commit", awaited=True)
-        self._soon.add(task)
-        task.add_done_callback(self._soon.discard)
-        return task
-
-    async def committed(self, partitions: Iterable[TopicPartition]) -> list[CommittedOffset]:
-        """Return the group's committed offsets, once no open transaction has pending offsets for them."""
-        wanted = by_topic(partitions)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._options.timeout_ms / 1000
-        while True:
-            answer = await self._persist(
-                OffsetFetchResponse,
-                paths.GROUP_OFFSETS_FETCH,
-                lambda: OffsetFetchRequest(
-                    partitions=wanted,
-                    member_id=self.membership.member_id,
-                    member_epoch=self.membership.epoch,
-                    require_stable=True,
-                ),
-            )
-            unstable = [item.error.to_error() for item in answer.offsets if item.error is not None]
-            if not unstable:
-                return list(answer.offsets)
-            if not unstable[0].retriable or loop.time() >= deadline:
-                raise unstable[0]
-            await asyncio.sleep(RETRY_S)
-
-    async def _commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], on_doubt: Callable[[RaftlogError], None]
-    ) -> OffsetResults:
-        if self.membership.phase != "member":
-            raise self.membership.error or FencedError("not a member yet", code=ErrorCode.UNKNOWN_MEMBER_ID)
-        entries = on_the_wire(offsets)
-        return await self._persist(
-            OffsetResults,
-            paths.GROUP_OFFSETS,
-            lambda: OffsetCommitRequest(
-                offsets=entries, member_id=self.membership.member_id, member_epoch=self.membership.epoch
-            ),
-            on_doubt,
-        )
-
-    async def _persist(
-        self,
-        cls: type[T],
-        path: str,
-        message: Callable[[], object],
-        on_doubt: Callable[[RaftlogError], None] = lambda _: None,
-    ) -> T:
-        """Send a request as a member; retry with a newer member epoch if the coordinator is ahead."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._options.timeout_ms / 1000
-        while True:
-            left_ms = max(1, int((deadline - loop.time()) * 1000))
-            try:
-                return await self._link.persist(
-                    cls, "POST", path, timeout_ms=left_ms, message=message, on_doubt=on_doubt
-                )
-            except FencedError as error:
-                # The coordinator bumped the epoch; the response to that heartbeat has not arrived yet.
-                if error.code is not ErrorCode.STALE_MEMBER_EPOCH or loop.time() >= deadline:
-                    raise
-                if error.details.get("member_epoch") != self.membership.epoch:
-                    await self._until_changed()
-
-    async def _until_changed(self) -> None:
-        self.member.heartbeat_now()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(EPOCH_WAIT_S):
-                await self.member.changed()
-        if self.membership.phase != "member":
-            raise self.membership.error or FencedError("not a member any more", code=ErrorCode.UNKNOWN_MEMBER_ID)
+        return self.commits.positions(partitions)
 
     async def _lose(self) -> None:
         """Drop the partitions, call `on_lost`, and join again: other members may read them already."""
@@ -313,7 +168,7 @@ class GroupSession:
     async def _give_up(self, revoked: frozenset[TopicPartition]) -> None:
         """Revoke partitions: commit, call `on_revoked`, and only then report it to the coordinator."""
         if self._options.auto_commit_interval_ms is not None:
-            await self._commit_quietly(self.positions(revoked))
+            await self.commits.commit_quietly(self.positions(revoked))
         self.counters.rebalances += 1
         await _call(self._options.on_revoked, revoked)
         self._forget(revoked)
@@ -370,11 +225,11 @@ class GroupSession:
         The second item has the leader epochs of the records before, where they were committed.
         """
         offsets, epochs = {}, {}
-        for item in await self.committed(sorted(partitions)):  # Sets have another order in each process.
+        for item in await self.commits.committed(sorted(partitions)):  # Sets have another order in each process.
             if item.offset >= 0:
                 partition = TopicPartition(item.topic, item.partition)
                 offsets[partition], epochs[partition] = item.offset, item.leader_epoch
-        self._committed |= offsets
+        self.commits.note_committed(offsets)
         missing = partitions - offsets.keys()
         if not missing:
             return offsets, epochs
@@ -388,16 +243,7 @@ class GroupSession:
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         listed = list(partitions)
         self._reader.end(listed)
-        for partition in listed:
-            self._committed.pop(partition, None)
-
-    async def _commit_quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        try:
-            await self.commit(offsets)
-        except RaftlogError as error:
-            # No record is lost: the next commit covers it, or the partition's next member reads it again.
-            level = logging.INFO if isinstance(error, RetriableError) else logging.WARNING
-            _log.log(level, "group %s: not committed: %s: %s", self.group_id, error.code, error.message)
+        self.commits.forget(listed)
 
     def _note_commit(self) -> None:
         self._commit_due_s = self._now_s() + (self._options.auto_commit_interval_ms or 0) / 1000
@@ -405,16 +251,6 @@ class GroupSession:
     @staticmethod
     def _now_s() -> float:
         return asyncio.get_running_loop().time()
-
-
-def _refused(error: RaftlogError, doubts: Sequence[RaftlogError]) -> RaftlogError:
-    """Return UnknownOutcomeError for a fenced commit if an earlier attempt may have taken effect."""
-    if not doubts or not isinstance(error, FencedError):
-        return error
-    return UnknownOutcomeError(
-        f"the commit may count or not: it is refused now ({error.code}: {error.message}), and an earlier attempt had "
-        f"no known outcome: {doubts[-1].message}"
-    )
 
 
 async def _call(callback: OnRebalance | None, partitions: Iterable[TopicPartition]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from mutating import mutant, told_by
 
 from raftlog.broker import metadata_listener, producer_ids
-from raftlog.client import fetching, group_session, producer, transactions
+from raftlog.client import fetching, group_commits, producer, transactions
 from raftlog.client.core import delivery_errors
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller, decision_writer, records
@@ -137,7 +137,7 @@ def commands_of_a_deposed_controller_take_effect(patch: Any) -> None:
 @mutant
 @told_by("tests/client/test_group_consumers.py::test_a_commit_after_seeking_back_counts")
 def a_commit_after_seeking_back_is_dropped(patch: Any) -> None:
-    honest = group_session.GroupSession.positions
+    honest = group_commits.GroupCommits.positions
 
     def forward(self: Any, partitions: Any) -> Any:
         return {
@@ -146,7 +146,7 @@ def a_commit_after_seeking_back_is_dropped(patch: Any) -> None:
             if position.offset > self._committed.get(partition, -1)
         }
 
-    patch(group_session.GroupSession, "positions", forward)
+    patch(group_commits.GroupCommits, "positions", forward)
 
 
 @mutant

@@ -1,0 +1,224 @@
+"""The commits of a group's member: one after another, in the foreground or the background."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from raftlog.client.group_member import GroupMember
+from raftlog.client.metrics import GroupCounters
+from raftlog.client.offsets import OffsetAndMetadata, on_the_wire, with_epochs
+from raftlog.client.reader import PartitionReader
+from raftlog.errors import ErrorCode, FencedError, OverloadedError, RaftlogError, RetriableError, UnknownOutcomeError
+from raftlog.model import NO_LEADER_EPOCH, Offset, TopicPartition
+from raftlog.runtime import Tasks
+from raftlog.wire import paths
+from raftlog.wire.groups import (
+    CommittedOffset,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetResults,
+    by_topic,
+)
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+EPOCH_WAIT_S = 1.0
+"""How long a commit waits for the heartbeat that brings the epoch it lacks, before it asks again."""
+RETRY_S = 0.1
+MAX_WAITING = 1_000
+"""The most commits in the background."""
+LAST_COMMITS_S = 5.0
+"""How long `finish` waits for them."""
+
+
+class GroupCommits:
+    """Commits a member's offsets, and reads what the group has committed.
+
+    Args:
+        timeout_ms: how long one call may take, attempts included.
+        tasks: run the commits in the background.
+    """
+
+    def __init__(
+        self, member: GroupMember, reader: PartitionReader, counters: GroupCounters, *, timeout_ms: int, tasks: Tasks
+    ) -> None:
+        self._member = member
+        self._membership = member.membership
+        self._link = member.link
+        self._reader = reader
+        self._counters = counters
+        self._timeout_s = timeout_ms / 1000
+        self._tasks = tasks
+        self._committed: dict[TopicPartition, Offset] = {}
+        """What the group has committed, as far as is known."""
+        self._committing = asyncio.Lock()
+        self._automatic: asyncio.Task[None] | None = None
+        """The last automatic commit."""
+        self._soon: set[asyncio.Task[None]] = set()
+        """Commits of the application that run in the background."""
+
+    def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions of partitions that are not committed yet."""
+        known = self._reader.positions
+        return {
+            partition: OffsetAndMetadata(
+                offset=known[partition], leader_epoch=self._reader.epochs.get(partition, NO_LEADER_EPOCH)
+            )
+            for partition in partitions
+            if partition in known and self._committed.get(partition) != known[partition]
+        }
+
+    def note_committed(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Note offsets that the group has committed."""
+        self._committed |= offsets
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget what was committed in partitions that other members may read."""
+        for partition in partitions:
+            self._committed.pop(partition, None)
+
+    def commit_automatically(self) -> None:
+        """Commit in the background, unless a commit is under way: the next commit covers more."""
+        under_way = self._automatic is not None and not self._automatic.done()
+        if not under_way and (offsets := self.positions(self._membership.owned)):
+            self._automatic = self._tasks.spawn(self.commit_quietly(offsets), name="commit")
+
+    async def finish(self) -> None:
+        """Wait for the application's commits in the background, `LAST_COMMITS_S` at the longest."""
+        if self._soon:
+            await asyncio.wait(self._soon, timeout=LAST_COMMITS_S)
+
+    async def commit_quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit offsets; log an error rather than raise it."""
+        try:
+            await self.commit(offsets)
+        except RaftlogError as error:
+            # No record is lost: the next commit covers it, or the partition's next member reads it again.
+            level = logging.INFO if isinstance(error, RetriableError) else logging.WARNING
+            _log.log(level, "group %s: not committed: %s: %s", self._link.key, error.code, error.message)
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit offsets, one commit after another; see `Consumer.commit`."""
+        if not offsets:
+            return
+        offsets = with_epochs(offsets, self._reader.epochs_read)
+        self._counters.commits += 1
+        try:
+            await self._commit_in_turn(offsets)
+        except RaftlogError:
+            self._counters.commits_failed += 1
+            raise
+
+    async def _commit_in_turn(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        doubts: list[RaftlogError] = []
+        async with self._committing:
+            for partition in offsets:
+                self._committed.pop(partition, None)  # Unknown until the commit is answered.
+            try:
+                answer = await self._commit(offsets, doubts.append)
+            except FencedError as error:
+                raise _refused(error, doubts) from error
+            for result in answer.offsets:
+                if result.error is None:
+                    partition = TopicPartition(result.topic, result.partition)
+                    self._committed[partition] = offsets[partition].offset
+        for result in answer.offsets:
+            if result.error is not None:
+                raise _refused(result.error.to_error(), doubts)
+
+    def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> asyncio.Task[None]:
+        """Commit in the background, after earlier commits.
+
+        Raises:
+            OverloadedError: `MAX_WAITING` commits are under way.
+        """
+        if len(self._soon) >= MAX_WAITING:
+            raise OverloadedError(f"{len(self._soon)} commits are under way; await some of them")
+        task = self._tasks.spawn(self.commit(offsets), name="commit", awaited=True)
+        self._soon.add(task)
+        task.add_done_callback(self._soon.discard)
+        return task
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> list[CommittedOffset]:
+        """Return the group's committed offsets, once no open transaction has pending offsets for them."""
+        wanted = by_topic(partitions)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s
+        while True:
+            answer = await self._persist(
+                OffsetFetchResponse,
+                paths.GROUP_OFFSETS_FETCH,
+                lambda: OffsetFetchRequest(
+                    partitions=wanted,
+                    member_id=self._membership.member_id,
+                    member_epoch=self._membership.epoch,
+                    require_stable=True,
+                ),
+            )
+            unstable = [item.error.to_error() for item in answer.offsets if item.error is not None]
+            if not unstable:
+                return list(answer.offsets)
+            if not unstable[0].retriable or loop.time() >= deadline:
+                raise unstable[0]
+            await asyncio.sleep(RETRY_S)
+
+    async def _commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], on_doubt: Callable[[RaftlogError], None]
+    ) -> OffsetResults:
+        if self._membership.phase != "member":
+            raise self._membership.error or FencedError("not a member yet", code=ErrorCode.UNKNOWN_MEMBER_ID)
+        entries = on_the_wire(offsets)
+        return await self._persist(
+            OffsetResults,
+            paths.GROUP_OFFSETS,
+            lambda: OffsetCommitRequest(
+                offsets=entries, member_id=self._membership.member_id, member_epoch=self._membership.epoch
+            ),
+            on_doubt,
+        )
+
+    async def _persist(
+        self,
+        cls: type[T],
+        path: str,
+        message: Callable[[], object],
+        on_doubt: Callable[[RaftlogError], None] = lambda _: None,
+    ) -> T:
+        """Send a request as a member; retry with a newer member epoch if the coordinator is ahead."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s
+        while True:
+            left_ms = max(1, int((deadline - loop.time()) * 1000))
+            try:
+                return await self._link.persist(
+                    cls, "POST", path, timeout_ms=left_ms, message=message, on_doubt=on_doubt
+                )
+            except FencedError as error:
+                # The coordinator bumped the epoch; the response to that heartbeat has not arrived yet.
+                if error.code is not ErrorCode.STALE_MEMBER_EPOCH or loop.time() >= deadline:
+                    raise
+                if error.details.get("member_epoch") != self._membership.epoch:
+                    await self._until_changed()
+
+    async def _until_changed(self) -> None:
+        self._member.heartbeat_now()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EPOCH_WAIT_S):
+                await self._member.changed()
+        if self._membership.phase != "member":
+            raise self._membership.error or FencedError("not a member any more", code=ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def _refused(error: RaftlogError, doubts: Sequence[RaftlogError]) -> RaftlogError:
+    """Return UnknownOutcomeError for a fenced commit if an earlier attempt may have taken effect."""
+    if not doubts or not isinstance(error, FencedError):
+        return error
+    return UnknownOutcomeError(
+        f"the commit may count or not: it is refused now ({error.code}: {error.message}), and an earlier attempt had "
+        f"no known outcome: {doubts[-1].message}"
+    )
