@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from raftlog.config import TopicConfig
 from raftlog.errors import DamagedDataError, ErrorCode, StaleRouteError, StorageError
 from raftlog.model import (
     Acks,
@@ -29,17 +28,16 @@ from raftlog.partition.isr import IsrKeeper
 from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.log_cleaner import LogCleaner
 from raftlog.partition.log_maintenance import LogMaintenance, sync_and_checkpoint
+from raftlog.partition.log_opener import LogOpener
 from raftlog.partition.repair import Repairer
 from raftlog.partition.repair_manager import RepairManager
 from raftlog.partition.replica import AppendResult, Replica
 from raftlog.partition.replica_fetch_server import ReplicaFetchServer
 from raftlog.partition.scrubber import Scrubber
 from raftlog.partition.settings import ReplicaPorts, ReplicaSettings
-from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
-from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.partition.stray_partitions import StrayPartitions
 from raftlog.record.batch import Buffer
@@ -71,27 +69,20 @@ class ReplicaManager:
         self.broker_id = local.broker_id
         self._data_dir = data_dir
         self._settings = settings
-        self._clock = ports.clock
-        self._files = FilePool(settings.max_open_segments)
+        self._logs = LogOpener(
+            data_dir,
+            max_open_segments=settings.max_open_segments,
+            producer_limits=settings.producer_limits,
+            clock=ports.clock,
+        )
         self._on_disk_failure = ports.on_disk_failure
         self._tasks = Tasks(f"broker {local.broker_id}")
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline: dict[TopicIdPartition, tuple[PartitionAssignment, StorageError]] = {}
-        self._power_lost: set[TopicIdPartition] = set()
-        """Logs not yet opened since a power loss: their tails may be torn in any way."""
         self._applying = asyncio.Lock()
         self._strays = StrayPartitions(data_dir, self._tasks)
-        self._environment = ReplicaEnvironment(
-            broker_id=local.broker_id,
-            observer=self,
-            clock=ports.clock,
-            tasks=self._tasks,
-            topic_defaults=settings.topic_defaults,
-            replication=settings.replication,
-            require_given=ports.require_given,
-            metrics=ports.metrics,
-        )
+        self._environment = self._surroundings(settings, ports)
         self._fetchers = FetcherManager(
             local=local,
             session=ports.session,
@@ -128,6 +119,18 @@ class ReplicaManager:
         )
         self.isr = IsrKeeper(local=local, leaders=self._leaders, controller=ports.controller, clock=ports.clock)
 
+    def _surroundings(self, settings: ReplicaSettings, ports: ReplicaPorts) -> ReplicaEnvironment:
+        return ReplicaEnvironment(
+            broker_id=self.broker_id,
+            observer=self,
+            clock=ports.clock,
+            tasks=self._tasks,
+            topic_defaults=settings.topic_defaults,
+            replication=settings.replication,
+            require_given=ports.require_given,
+            metrics=ports.metrics,
+        )
+
     # What replicas notice; see `ReplicaObserver`.
 
     def on_isr_hint(self) -> None:
@@ -162,7 +165,7 @@ class ReplicaManager:
     @property
     def open_files(self) -> int:
         """How many segment files are open."""
-        return self._files.open_files
+        return self._logs.open_files
 
     @property
     def quarantined(self) -> int:
@@ -296,8 +299,7 @@ class ReplicaManager:
 
     def _folder_of(self, key: TopicIdPartition) -> Path:
         if (failed := self._offline.get(key)) is not None:
-            assignment = failed[0]
-            return self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
+            return self._logs.folder_of(failed[0])
         return self._replica(key).log.folder
 
     def _replica(self, key: TopicIdPartition) -> Replica:
@@ -313,29 +315,29 @@ class ReplicaManager:
         Args:
             unrepairable: no replica could repair its log: if it is out of ISR and ELR, it is fetched again.
         """
-        folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
+        folder = self._logs.folder_of(assignment)
         config = self._settings.topic_defaults.with_overrides(assignment.configs)
         try:
             try:
-                log, producers = await asyncio.to_thread(self._open_log, assignment.key, folder, config)
+                log, producers = await self._logs.open(assignment.key, folder, config)
             except DamagedDataError as error:
                 # This incarnation has not served this replica yet, so any leader epoch will do.
                 if not unrepairable or not may_refetch(assignment.state, self.broker_id):
                     raise
-                await self._quarantine_log(assignment, folder, error.message)
-                log, producers = await asyncio.to_thread(self._open_log, assignment.key, folder, config)
+                await self._logs.quarantine(assignment, error.message)
+                log, producers = await self._logs.open(assignment.key, folder, config)
             replica = self._make_replica(assignment, log, producers)
         except StorageError as error:
             if assignment.key not in self._offline:
                 _log.error("%s is offline: %s%s", assignment.topic_partition, error.message, _advice(error))
             self._offline[assignment.key] = (assignment, error)
             if isinstance(error, DamagedDataError):
-                self._power_lost |= {assignment.key} if self._data_dir.power_lost else set()
+                self._logs.refused(assignment.key)
                 self.repairs.begin_closed(assignment.key, folder, config)
             self._end_on_a_failed_sync(error)
             return
         self._offline.pop(assignment.key, None)
-        self._power_lost.discard(assignment.key)
+        self._logs.opened(assignment.key)
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
 
@@ -363,28 +365,6 @@ class ReplicaManager:
         self.isr.hint()
         return key not in self._offline
 
-    def _open_log(
-        self, key: TopicIdPartition, folder: Path, config: TopicConfig
-    ) -> tuple[PartitionLog, ProducerStates]:
-        power_lost = self._data_dir.power_lost or key in self._power_lost
-        log = PartitionLog.open(folder, config, pool=self._files, power_lost=power_lost)
-        try:
-            now_ms = self._clock.wall_us() // 1000
-            return log, recover_producers(log, limits=self._settings.producer_limits, now_ms=now_ms)
-        except BaseException:
-            log.close()
-            raise
-
-    async def _quarantine_log(self, assignment: PartitionAssignment, folder: Path, reason: str) -> None:
-        aside = await asyncio.to_thread(self._data_dir.quarantine, folder)
-        _log.error(
-            "%s is fetched again from broker %d; its damaged log is kept at %s: %s",
-            assignment.topic_partition,
-            assignment.state.leader,
-            aside,
-            reason,
-        )
-
     def _close_damaged(
         self, wanted: Mapping[TopicIdPartition, PartitionAssignment]
     ) -> list[tuple[PartitionAssignment, str]]:
@@ -397,9 +377,8 @@ class ReplicaManager:
 
     async def _replace_damaged(self, assignment: PartitionAssignment, reason: str) -> None:
         """Quarantine a log; the one opened in its place is fetched again."""
-        folder = self._data_dir.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
         try:
-            await self._quarantine_log(assignment, folder, reason)
+            await self._logs.quarantine(assignment, reason)
         except StorageError as error:
             _log.error("%s stays offline: %s", assignment.topic_partition, error.message)
             self._offline[assignment.key] = (assignment, error)

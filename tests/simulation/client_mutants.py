@@ -13,7 +13,7 @@ from raftlog.client.core import delivery_errors
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller, decision_writer, records
 from raftlog.metadata_quorum import replay as replaying
-from raftlog.partition import admission, readable_replica, replica_manager
+from raftlog.partition import admission, log_opener, readable_replica
 from raftlog.partition.core import producers
 from raftlog.partition.replica import Replica
 
@@ -52,10 +52,10 @@ def anybody_writes_under_a_coordinators_id(patch: Any) -> None:
 
 @mutant
 def producers_are_forgotten_at_a_restart(patch: Any) -> None:
-    opened = replica_manager.ReplicaManager._open_log
+    opened = log_opener.LogOpener._open
     patch(
-        replica_manager.ReplicaManager,
-        "_open_log",
+        log_opener.LogOpener,
+        "_open",
         lambda self, *arguments: (opened(self, *arguments)[0], producers.ProducerStates()),
     )
 

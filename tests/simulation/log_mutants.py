@@ -15,9 +15,9 @@ from raftlog.partition import (
     admission,
     fetcher,
     follower_replica,
+    log_opener,
     record_deletion,
     replica_fetch_server,
-    replica_manager,
 )
 from raftlog.partition.core import ages, leader
 from raftlog.partition.core import repair as repair_core
@@ -70,14 +70,14 @@ def followers_cut_to_their_high_watermark(patch: Any) -> None:
 
 @mutant
 def a_restarted_follower_cuts_to_its_high_watermark(patch: Any) -> None:
-    opened = replica_manager.ReplicaManager._open_log
+    opened = log_opener.LogOpener._open
 
     def eager(self: Any, *arguments: Any) -> Any:
         found, known = opened(self, *arguments)
         found.truncate_to(max(found.log_start_offset, min(found.high_watermark_checkpoint, found.log_end_offset)))
         return found, known
 
-    patch(replica_manager.ReplicaManager, "_open_log", eager)
+    patch(log_opener.LogOpener, "_open", eager)
 
 
 @mutant

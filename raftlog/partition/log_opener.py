@@ -1,0 +1,90 @@
+"""Opens the logs of a broker's replicas, and quarantines damaged ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from raftlog.config import TopicConfig
+from raftlog.model import PartitionAssignment, TopicIdPartition
+from raftlog.partition.core.producers import ProducerLimits, ProducerStates
+from raftlog.partition.storage.file_pool import FilePool
+from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log_dirs import NodeFolders
+from raftlog.partition.storage.producer_snapshots import recover_producers
+from raftlog.runtime import Clock
+
+_log = logging.getLogger(__name__)
+
+
+class LogOpener:
+    """The logs in one broker's data folder.
+
+    Args:
+        max_open_segments: how many segment files may be open at once.
+    """
+
+    def __init__(
+        self, folders: NodeFolders, *, max_open_segments: int, producer_limits: ProducerLimits, clock: Clock
+    ) -> None:
+        self._folders = folders
+        self._files = FilePool(max_open_segments)
+        self._producer_limits = producer_limits
+        self._clock = clock
+        self._power_lost: set[TopicIdPartition] = set()
+        """Logs not yet opened since a power loss: their tails may be torn in any way."""
+
+    @property
+    def open_files(self) -> int:
+        """How many segment files are open."""
+        return self._files.open_files
+
+    def folder_of(self, assignment: PartitionAssignment) -> Path:
+        """Return the folder of a partition's log."""
+        return self._folders.partition_folder(assignment.topic, assignment.partition, assignment.topic_id)
+
+    async def open(
+        self, key: TopicIdPartition, folder: Path, config: TopicConfig
+    ) -> tuple[PartitionLog, ProducerStates]:
+        """Open a log, or make an empty one.
+
+        Raises:
+            DamagedDataError: the log has lost records.
+            StorageError: the disk refused.
+        """
+        return await asyncio.to_thread(self._open, key, folder, config)
+
+    def _open(self, key: TopicIdPartition, folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
+        power_lost = self._folders.power_lost or key in self._power_lost
+        log = PartitionLog.open(folder, config, pool=self._files, power_lost=power_lost)
+        try:
+            now_ms = self._clock.wall_us() // 1000
+            return log, recover_producers(log, limits=self._producer_limits, now_ms=now_ms)
+        except BaseException:
+            log.close()
+            raise
+
+    def opened(self, key: TopicIdPartition) -> None:
+        """Note that a replica uses its log: a later tail is not torn by an earlier power loss."""
+        self._power_lost.discard(key)
+
+    def refused(self, key: TopicIdPartition) -> None:
+        """Note that a log is damaged: it is opened again after its repair, as after a power loss if there was one."""
+        if self._folders.power_lost:
+            self._power_lost.add(key)
+
+    async def quarantine(self, assignment: PartitionAssignment, reason: str) -> None:
+        """Move a damaged log aside.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        aside = await asyncio.to_thread(self._folders.quarantine, self.folder_of(assignment))
+        _log.error(
+            "%s is fetched again from broker %d; its damaged log is kept at %s: %s",
+            assignment.topic_partition,
+            assignment.state.leader,
+            aside,
+            reason,
+        )
