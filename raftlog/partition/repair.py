@@ -55,10 +55,10 @@ class RepairJob:
     finished: Callable[[], Awaitable[bool]]
     unrepairable: Callable[[], Awaitable[bool]]
     on_attempt_done: Callable[[tuple[Offset, ...]], None]
-    began: float = 0.0
-    reported: set[Offset] = field(default_factory=set)
-    last_error: str = ""
-    written: int = 0
+    began: float = field(init=False, default=0.0)
+    reported: set[Offset] = field(init=False, default_factory=set)
+    last_error: str = field(init=False, default="")
+    written: int = field(init=False, default=0)
 
 
 class Repairer:

@@ -69,14 +69,14 @@ class Membership:
 
     member_id: str
     options: MemberOptions
-    phase: Phase = "joining"
-    epoch: int = JOIN_EPOCH
-    owned: frozenset[TopicPartition] = frozenset()
-    target: frozenset[TopicPartition] = frozenset()
-    interval_ms: int = FIRST_INTERVAL_MS
-    error: RaftlogError | None = None
+    phase: Phase = field(init=False, default="joining")
+    epoch: int = field(init=False, default=JOIN_EPOCH)
+    owned: frozenset[TopicPartition] = field(init=False, default=frozenset())
+    target: frozenset[TopicPartition] = field(init=False, default=frozenset())
+    interval_ms: int = field(init=False, default=FIRST_INTERVAL_MS)
+    error: RaftlogError | None = field(init=False, default=None)
     """Why the membership is lost or failed."""
-    sent: int = 0
+    sent: int = field(init=False, default=0)
     """How many heartbeats were sent."""
 
     @property

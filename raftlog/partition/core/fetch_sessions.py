@@ -53,14 +53,14 @@ class LeaderSession:
     """Empty for a request without a session: the same code answers it, then drops the state."""
     follower: BrokerId
     broker_epoch: BrokerEpoch
-    epoch: int = NEW_SESSION
+    epoch: int = field(init=False, default=NEW_SESSION)
     """Session epoch of the newest request."""
-    closed: bool = False
-    clock: SessionClock = field(default_factory=SessionClock)
-    partitions: dict[TopicIdPartition, SessionPartition] = field(default_factory=dict)
-    _dirty: dict[TopicIdPartition, None] = field(default_factory=dict)
+    closed: bool = field(init=False, default=False)
+    clock: SessionClock = field(init=False, default_factory=SessionClock)
+    partitions: dict[TopicIdPartition, SessionPartition] = field(init=False, default_factory=dict)
+    _dirty: dict[TopicIdPartition, None] = field(init=False, default_factory=dict)
     """Partitions that may have changed, the longest waiting first."""
-    _unconfirmed: dict[TopicIdPartition, None] = field(default_factory=dict)
+    _unconfirmed: dict[TopicIdPartition, None] = field(init=False, default_factory=dict)
     """Partitions in the last response, whose delivery is not confirmed yet."""
 
     def on_request(self, request: ReplicaFetchRequest, now_ms: int) -> None:
