@@ -9,7 +9,7 @@ from functools import partial
 from aiohttp import web
 
 from raftlog.broker.http import error_response
-from raftlog.broker.lean.muting import peer_is_gone
+from raftlog.broker.lean.muting import peer_has_disconnected
 from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, answer_limit
 from raftlog.broker.raw import MAX_ANSWER
 from raftlog.errors import InvalidRequestError, OverloadedError, RetriableError
@@ -103,7 +103,7 @@ class QuotaMiddleware:
     async def _wait(self, seconds_left: Callable[[float], float], transport: asyncio.Transport | None = None) -> None:
         while self._gate.is_active and (wait_s := seconds_left(self._gate.now())) > LEAST_S:
             await self._sleep(min(wait_s, MUTE_S))
-            if transport is not None and peer_is_gone(transport):
+            if transport is not None and peer_has_disconnected(transport):
                 transport.abort()  # A body that waits to be read hides this from aiohttp. The request is cancelled.
 
     async def _sleep(self, seconds: float) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from raftlog.errors import CorruptBatchError, RaftlogError, StorageError
 from raftlog.model import Offset, TopicIdPartition
-from raftlog.partition.core.compaction import CleaningRules, Dirt, cleanable_end, has_waited_too_long, measure
+from raftlog.partition.core.compaction import CleaningRules, LogToClean, cleanable_end, has_waited_too_long, measure
 from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.cleaner import CleaningPass, Moved, Rewritten
@@ -103,7 +103,7 @@ class LogCleaner:
                 best = (dirt.ratio, replica, end)
         return best and best[1:]
 
-    def _measure(self, replica: Replica) -> tuple[Dirt, Offset]:
+    def _measure(self, replica: Replica) -> tuple[LogToClean, Offset]:
         log, now_us = replica.log, self._clock.wall_us()
         if log.log_end_offset <= replica.last_stable_offset and has_waited_too_long(
             log.segments[-1], now_us, log.config
@@ -114,7 +114,7 @@ class LogCleaner:
         dirt = measure(log.segments, replica.cleaned.cleaned_below, end, now_us, log.config)
         if dirt.overdue or not self._tombstones_are_due(replica):
             return dirt, end
-        return Dirt(dirt.clean_bytes, dirt.dirty_bytes, overdue=True), end
+        return LogToClean(dirt.clean_bytes, dirt.dirty_bytes, overdue=True), end
 
     def _tombstones_are_due(self, replica: Replica) -> bool:
         cleaned = replica.cleaned

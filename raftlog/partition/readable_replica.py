@@ -25,7 +25,7 @@ from raftlog.partition.damage import Damage
 from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.verified_reads import FileRange, SoundBatches
+from raftlog.partition.storage.verified_reads import FileRange, VerifiedBatches
 
 _log = logging.getLogger(__name__)
 _MAX_SUSPECTS = 1_000
@@ -148,7 +148,7 @@ class ReadableReplica:
 
         Args:
             any_replica: a follower may answer too, up to its high watermark.
-            check_crcs: see `find_sound`.
+            check_crcs: see `find_verified`.
 
         Raises:
             RetriableError: OFFSET_NOT_AVAILABLE: `offset` is above this follower's high watermark.
@@ -161,7 +161,7 @@ class ReadableReplica:
         else:
             self.require_leader()
         end = self.visible_end_offset(isolation)
-        found = self.find_sound(offset, max_bytes, limit_offset=end, check_crcs=check_crcs)
+        found = self.find_verified(offset, max_bytes, limit_offset=end, check_crcs=check_crcs)
         return ReadResult(
             data=found.data,
             high_watermark=self.high_watermark,
@@ -172,7 +172,7 @@ class ReadableReplica:
             aborted=self._aborted_in(found, offset) if isolation == "read_committed" else (),
         )
 
-    def _aborted_in(self, found: SoundBatches, offset: Offset) -> tuple[AbortedTransaction, ...]:
+    def _aborted_in(self, found: VerifiedBatches, offset: Offset) -> tuple[AbortedTransaction, ...]:
         if not found.data or not self.log.has_aborted:
             return ()
         with self.recording_damage():
@@ -188,12 +188,12 @@ class ReadableReplica:
             )
 
     def read_sound(self, offset: Offset, max_bytes: int, *, limit_offset: Offset) -> bytes:
-        """Return the bytes of what `find_sound` finds."""
-        return in_memory(self.find_sound(offset, max_bytes, limit_offset=limit_offset).data)
+        """Return the bytes of what `find_verified` finds."""
+        return in_memory(self.find_verified(offset, max_bytes, limit_offset=limit_offset).data)
 
-    def find_sound(
+    def find_verified(
         self, offset: Offset, max_bytes: int, *, limit_offset: Offset, check_crcs: bool = True
-    ) -> SoundBatches:
+    ) -> VerifiedBatches:
         """Return whole batches with valid checksums, up to the first damaged one.
 
         Args:
@@ -205,7 +205,7 @@ class ReadableReplica:
             StorageError: the batch that holds `offset` is damaged.
         """
         check_crcs = check_crcs or self.damage is not None
-        found = self.log.find_sound(offset, max_bytes, limit_offset=limit_offset, check_crcs=check_crcs)
+        found = self.log.find_verified(offset, max_bytes, limit_offset=limit_offset, check_crcs=check_crcs)
         if found.problem:
             self.note_damage(offset, found.problem)
         if isinstance(found.data, FileRange):

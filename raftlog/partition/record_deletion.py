@@ -29,11 +29,11 @@ async def delete_records(replica: Replica, before_offset: Offset | None, *, time
     replica.delete_before(offset, core.high_watermark)
     core.on_deletion(offset)
     replica.data_notifier.fire()  # Wakes parked fetches of followers at once.
-    await _until_gone_everywhere(replica, core, epoch, offset, timeout_ms)
+    await _until_deleted_everywhere(replica, core, epoch, offset, timeout_ms)
     return replica.log.log_start_offset
 
 
-async def _until_gone_everywhere(
+async def _until_deleted_everywhere(
     replica: Replica, core: LeaderCore, epoch: LeaderEpoch, offset: Offset, timeout_ms: int
 ) -> None:
     deadline = asyncio.get_running_loop().time() + timeout_ms / 1000

@@ -255,7 +255,7 @@ class ReplicaFetchServer:
                 ), b""
             core, end = replica.require_leader(), replica.log.log_end_offset
             if max_bytes > 0:
-                found = replica.find_sound(
+                found = replica.find_verified(
                     position.fetch_offset, max_bytes, limit_offset=end, check_crcs=position.check_crcs
                 )
                 data = found.data

@@ -20,7 +20,7 @@ from aiohttp import web
 from listener_support import Answer, answer, listening, post
 
 from raftlog.broker.http import errors, plain_bodies
-from raftlog.broker.lean.muting import peer_is_gone
+from raftlog.broker.lean.muting import peer_has_disconnected
 from raftlog.broker.lean.routes import LeanRoutes
 from raftlog.broker.listener import Listener
 from raftlog.broker.metrics.throttling import Throttling
@@ -462,4 +462,4 @@ def test_a_connection_whose_socket_is_closed_has_lost_its_peer():
     closed.close()
     transport = Mock(get_extra_info=lambda _: closed)
 
-    assert peer_is_gone(transport)
+    assert peer_has_disconnected(transport)

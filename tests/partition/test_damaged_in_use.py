@@ -133,7 +133,7 @@ async def test_a_follower_that_receives_a_damaged_batch_has_its_leader_look(
         damaged = bytearray(log_file(world, 1).read_bytes())
         damaged[-300_100] ^= 1  # In the batch of the third value.
         log_file(world, 1).write_bytes(damaged)
-        assert len(world.brokers[1].replica.find_sound(2, 1, limit_offset=3, check_crcs=False).data) > 300_000
+        assert len(world.brokers[1].replica.find_verified(2, 1, limit_offset=3, check_crcs=False).data) > 300_000
         assert world.brokers[1].replica.damage is None
 
         await world.start(3)
@@ -143,7 +143,7 @@ async def test_a_follower_that_receives_a_damaged_batch_has_its_leader_look(
         await world.until(lambda: world.brokers[3].values() == values[:2])
         assert "payload checksum" in caplog.text
         with pytest.raises(RaftlogError, match="is damaged on broker 1"):  # Now it looks for whoever asks.
-            world.brokers[1].replica.find_sound(2, 1, limit_offset=3, check_crcs=False)
+            world.brokers[1].replica.find_verified(2, 1, limit_offset=3, check_crcs=False)
 
         await world.elect(2, (2,))
         await world.until(lambda: set(world.state.isr) == {1, 2, 3})
@@ -158,7 +158,7 @@ async def test_what_turns_out_damaged_while_it_is_sent_is_noticed(
         for value in ("x" * 300_000, "y" * 300_000):
             await world.produce(value)
         replica = world.brokers[1].replica
-        found = replica.find_sound(0, 1 << 20, limit_offset=2, check_crcs=False).data
+        found = replica.find_verified(0, 1 << 20, limit_offset=2, check_crcs=False).data
         assert isinstance(found, verified_reads.FileRange)
 
         def sendfile(*_: int) -> int:
@@ -181,7 +181,7 @@ async def test_a_reader_that_disconnected_is_no_damage(tmp_path: Path):
     async with World(tmp_path) as world:
         await world.produce("x" * 300_000)
         replica = world.brokers[1].replica
-        found = replica.find_sound(0, 1 << 20, limit_offset=1, check_crcs=False).data
+        found = replica.find_verified(0, 1 << 20, limit_offset=1, check_crcs=False).data
         assert isinstance(found, verified_reads.FileRange)
         out, into = socket.socketpair()
         into.close()

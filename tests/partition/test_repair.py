@@ -47,7 +47,7 @@ async def read_all(world: World, broker: int) -> None:
     async with asyncio.timeout(10):
         while offset < len(VALUES):
             try:
-                offset = replica.find_sound(offset, 1, limit_offset=len(VALUES)).end_offset
+                offset = replica.find_verified(offset, 1, limit_offset=len(VALUES)).end_offset
             except StaleRouteError:  # Any other error fails the test.
                 await asyncio.sleep(0.01)
 
@@ -74,13 +74,13 @@ async def test_a_batch_that_no_replica_has_intact_is_reported_and_the_others_are
             flip(world, broker, 3 * size + 100, (3 + broker) * size + 100)
         replica, manager = world.brokers[1].replica, world.brokers[1].manager
         with pytest.raises(StaleRouteError, match="is being repaired") as caught:
-            replica.find_sound(3, 1, limit_offset=len(VALUES))
+            replica.find_verified(3, 1, limit_offset=len(VALUES))
         assert caught.value.http_status == 503
         await world.until(lambda: replica.suspects.get(3, False))
         with pytest.raises(StorageError, match="no replica has it intact"):
-            replica.find_sound(3, 1, limit_offset=len(VALUES))
+            replica.find_verified(3, 1, limit_offset=len(VALUES))
         assert manager.repairs.lost(replica.assignment.key) == (3,)
-        assert len(replica.find_sound(4, 1 << 20, limit_offset=len(VALUES)).data) == 5 * size
+        assert len(replica.find_verified(4, 1 << 20, limit_offset=len(VALUES)).data) == 5 * size
         assert (world.damage_reports, manager.quarantined) == ([], 0)
 
 
@@ -162,7 +162,7 @@ async def test_a_damaged_leader_resigns_if_no_replica_has_its_tail(tmp_path: Pat
         await world.brokers[1].manager.produce("t", 0, batch, acks=0, timeout_ms=1_000)
         flip(world, 1, len(VALUES) * size + 100)
         with pytest.raises(StaleRouteError):
-            replica.find_sound(len(VALUES), 1, limit_offset=len(VALUES) + 1)
+            replica.find_verified(len(VALUES), 1, limit_offset=len(VALUES) + 1)
         for broker in (2, 3):
             world.epochs[broker] += 10
             await world.start(broker)
@@ -183,7 +183,7 @@ async def test_compacted_logs_are_repaired_from_equal_bytes_and_give_way_to_othe
         follower = world.brokers[3].replica
         for offset in (2, 4):
             with pytest.raises(StaleRouteError):
-                follower.find_sound(offset, 1, limit_offset=6)
+                follower.find_verified(offset, 1, limit_offset=6)
         await world.until(lambda: log_file(world, 3).read_bytes() == whole)
         await world.until(lambda: follower.damage is None)
         assert world.damage_reports == []
@@ -196,7 +196,7 @@ async def test_compacted_logs_are_repaired_from_equal_bytes_and_give_way_to_othe
             log_file(world, broker).write_bytes(content[: 2 * size] + cleaned + content[3 * size :])
         flip(world, 3, 2 * size + 100)
         with pytest.raises(StaleRouteError):
-            follower.find_sound(2, 1, limit_offset=6)
+            follower.find_verified(2, 1, limit_offset=6)
         await world.until(lambda: bool(world.damage_reports))
         assert world.damage_reports[0].broker_id == 3
 
@@ -226,7 +226,7 @@ async def test_a_repair_that_cannot_be_synced_ends_the_broker_and_damage_that_ke
         monkeypatch.setattr(os, "fsync", fsync)
         flip(world, 2, 3 * size + 100)
         with pytest.raises(StaleRouteError):
-            world.brokers[2].replica.find_sound(3, 1, limit_offset=len(VALUES))
+            world.brokers[2].replica.find_verified(3, 1, limit_offset=len(VALUES))
         await world.until(lambda: bool(ended))
         assert "cannot sync a repaired batch" in ended[0].message
         monkeypatch.undo()

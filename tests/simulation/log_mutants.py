@@ -275,7 +275,7 @@ def a_deletion_is_answered_when_the_leader_has_done_it(patch: Any) -> None:
     async def hasty(*_: Any) -> None:
         return None
 
-    patch(record_deletion, "_until_gone_everywhere", hasty)
+    patch(record_deletion, "_until_deleted_everywhere", hasty)
 
 
 @mutant

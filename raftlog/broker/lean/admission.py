@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Awaitable
 
 from raftlog.broker.lean.identity import LeanIdentity
+from raftlog.broker.lean.quotas import LeanQuotas
 from raftlog.broker.lean.routes import LeanRequest, LeanRoutes
-from raftlog.broker.lean.turns import LeanTurns
 from raftlog.security.identity import UNKNOWN_SENDER
 
 
 class LeanAdmission:
     """The rights, quotas and limits of one connection's current request."""
 
-    __slots__ = ("_entered", "_held_bytes", "_identity", "_routes", "sender", "turns")
+    __slots__ = ("_entered", "_held_bytes", "_identity", "_routes", "quotas", "sender")
 
     def __init__(self, routes: LeanRoutes) -> None:
         self._routes = routes
@@ -22,7 +22,7 @@ class LeanAdmission:
         """Finds the senders of requests; None: every sender is served."""
         self.sender = UNKNOWN_SENDER
         """The sender of the current request."""
-        self.turns: LeanTurns | None = None
+        self.quotas: LeanQuotas | None = None
         """The connection's use of its sender's quotas; None: no quota applies."""
         self._entered = False
         """Whether the current request counts against the limit of requests."""
@@ -34,7 +34,7 @@ class LeanAdmission:
         if self._routes.guard is not None:
             self._identity = LeanIdentity(self._routes.guard, self._routes, transport)
         if self._routes.quotas is not None:
-            self.turns = LeanTurns(self._routes.quotas, address)
+            self.quotas = LeanQuotas(self._routes.quotas, address)
 
     def find(self, credentials: str | None) -> Awaitable[None] | None:
         """Find the sender of a head; return None if it is known, or what must be awaited before `hold_s`."""
@@ -48,15 +48,15 @@ class LeanAdmission:
         """
         if self._identity is not None:
             self.sender = self._identity.admit(request)
-        if self.turns is None:
+        if self.quotas is None:
             return 0.0
-        self.turns.begin(request, self.sender)
-        return self.turns.wait_s()
+        self.quotas.begin(request, self.sender)
+        return self.quotas.wait_s()
 
     def received(self) -> None:
         """Note that the head has left the buffer."""
-        if self.turns is not None:
-            self.turns.received()
+        if self.quotas is not None:
+            self.quotas.received()
 
     def count_bytes(self, size: int) -> None:
         """Count received bytes of a body against the limit, until `end`.

@@ -95,8 +95,8 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._address = address
         self._admission.connected(transport, address)
         self._deadline.within(self._limits.idle_s)
-        if delay_s and self._admission.turns is not None:
-            self._admission.turns.mute(delay_s)
+        if delay_s and self._admission.quotas is not None:
+            self._admission.quotas.mute(delay_s)
             self._mute(delay_s)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -265,8 +265,8 @@ class LeanConnection(asyncio.BufferedProtocol):
         """Answer with an error before the whole body was read."""
         self._end_request()
         self._input.unwanted = left
-        turns = self._admission.turns
-        throttle_ms = 0 if turns is None else turns.end(0, 0.0)
+        quotas = self._admission.quotas
+        throttle_ms = 0 if quotas is None else quotas.end(0, 0.0)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             self._ending = True
         self._start(self._send(self._routes.refuse(request, error), throttle_ms))
@@ -277,13 +277,13 @@ class LeanConnection(asyncio.BufferedProtocol):
         self._task.add_done_callback(self._on_answered)
 
     async def _answer(self, request: LeanRequest, body: memoryview, arrived: float) -> None:
-        began, turns, sender = perf_counter(), self._admission.turns, self._admission.sender
-        if turns is None or not turns.is_metered:
+        began, quotas, sender = perf_counter(), self._admission.quotas, self._admission.sender
+        if quotas is None or not quotas.is_metered:
             reply, throttle_ms = await self._routes.handle(request, body, sender), 0
         else:
-            work = Metered(self._routes.handle(request, body, sender, turns.max_answer_bytes))
+            work = Metered(self._routes.handle(request, body, sender, quotas.max_answer_bytes))
             reply = await work
-            throttle_ms = turns.end(reply.length, work.seconds)
+            throttle_ms = quotas.end(reply.length, work.seconds)
         del body
         handled = perf_counter()
         try:
@@ -313,8 +313,8 @@ class LeanConnection(asyncio.BufferedProtocol):
 
     def _next(self) -> None:
         """Continue after a response or a pause: discard a refused body, read the next request, or close."""
-        turns = self._admission.turns
-        if turns is not None and not self._ending and (wait_s := turns.wait_s()):
+        quotas = self._admission.quotas
+        if quotas is not None and not self._ending and (wait_s := quotas.wait_s()):
             self._mute(wait_s)
             return
         if self._muting.is_paused:
@@ -349,8 +349,8 @@ class LeanConnection(asyncio.BufferedProtocol):
     def _leave(self) -> None:
         self._deadline.end()
         self._muting.end()
-        if self._admission.turns is not None:
-            self._admission.turns.drop()
+        if self._admission.quotas is not None:
+            self._admission.quotas.drop()
         self._on_end(self)
 
 

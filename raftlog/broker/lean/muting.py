@@ -51,13 +51,13 @@ class LeanMuting:
     def _unmute(self, then: Callable[[], None]) -> None:
         self.muted = None
         is_stuck = self.is_paused and self._loop.time() - self._paused_at > self._most_paused_s
-        if is_stuck or (self.is_paused and peer_is_gone(self._transport)):
+        if is_stuck or (self.is_paused and peer_has_disconnected(self._transport)):
             self._transport.abort()  # A closed peer cannot be seen behind bytes that do not fit into the socket.
         else:
             then()
 
 
-def peer_is_gone(transport: asyncio.BaseTransport) -> bool:
+def peer_has_disconnected(transport: asyncio.BaseTransport) -> bool:
     """Return whether the peer has closed a connection from which nothing is read."""
     sock = transport.get_extra_info("socket")
     if sock is None or not hasattr(select, "POLLRDHUP"):

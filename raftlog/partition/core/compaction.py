@@ -67,7 +67,7 @@ def has_waited_too_long(segment: SegmentInfo, now_us: int, config: TopicConfig) 
 
 
 @dataclass(frozen=True, slots=True)
-class Dirt:
+class LogToClean:
     """The clean and dirty bytes of one log."""
 
     clean_bytes: int
@@ -86,12 +86,12 @@ class Dirt:
 
 def measure(
     segments: Sequence[SegmentInfo], cleaned_below: Offset, end: Offset, now_us: int, config: TopicConfig
-) -> Dirt:
+) -> LogToClean:
     """Measure the part below `end`; records below `cleaned_below` were compacted before."""
     cleanable = [segment for segment in segments if segment.next_offset <= end]
     dirty = [segment for segment in cleanable if segment.next_offset > cleaned_below]
     dirty_bytes = sum(segment.size for segment in dirty)
-    return Dirt(
+    return LogToClean(
         clean_bytes=sum(segment.size for segment in cleanable) - dirty_bytes,
         dirty_bytes=dirty_bytes,
         overdue=any(has_waited_too_long(segment, now_us, config) for segment in dirty),

@@ -20,7 +20,7 @@ from raftlog.partition.storage.files import is_unreadable, storage_error
 from raftlog.partition.storage.log_segments import SegmentedLog
 from raftlog.partition.storage.segment import Segment
 from raftlog.partition.storage.sync_failures import fails_on_sync_error
-from raftlog.partition.storage.verified_reads import SoundBatches, find_sound
+from raftlog.partition.storage.verified_reads import VerifiedBatches, find_verified
 from raftlog.record.batch import BatchHeader, Buffer, iter_batches
 from raftlog.record.control import Marker, parse_marker
 
@@ -118,13 +118,13 @@ class PartitionLog(SegmentedLog):
         except (CorruptBatchError, OSError) as error:
             raise StorageError(f"{self.folder} cannot be read at offset {offset}: {error}") from error
 
-    def find_sound(
+    def find_verified(
         self, offset: Offset, max_bytes: int, *, limit_offset: Offset, check_crcs: bool = True
-    ) -> SoundBatches:
+    ) -> VerifiedBatches:
         """Like `read`, for batches with valid checksums, up to the first that is damaged or unreadable.
 
         Args:
-            check_crcs: see `verified_reads.find_sound`.
+            check_crcs: see `verified_reads.find_verified`.
 
         Raises:
             OffsetOutOfRangeError: `offset` is below the log start or above the log end.
@@ -132,13 +132,13 @@ class PartitionLog(SegmentedLog):
         """
         self._require_in_range(offset)
         if offset >= min(limit_offset, self.log_end_offset):
-            return SoundBatches()
+            return VerifiedBatches()
         try:
-            return find_sound(self._segment_of(offset), offset, max_bytes, limit_offset, check_crcs=check_crcs)
+            return find_verified(self._segment_of(offset), offset, max_bytes, limit_offset, check_crcs=check_crcs)
         except (CorruptBatchError, OSError) as error:
             problem = f"{self.folder} cannot be read at offset {offset}: {error}"
             if isinstance(error, CorruptBatchError) or is_unreadable(error):
-                return SoundBatches(problem=problem)
+                return VerifiedBatches(problem=problem)
             raise StorageError(problem) from error
 
     def offset_for_timestamp(self, timestamp_us: int, *, limit_offset: Offset) -> Offset | None:

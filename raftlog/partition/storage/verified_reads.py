@@ -104,7 +104,7 @@ class FileRange:
 
 
 @dataclass(frozen=True, slots=True)
-class SoundBatches:
+class VerifiedBatches:
     """The result of a read: whole batches with valid checksums, and the problem of the next batch, if it has one."""
 
     data: bytes | FileRange = b""
@@ -113,9 +113,9 @@ class SoundBatches:
     problem: str = ""
 
 
-def find_sound(
+def find_verified(
     segment: Segment, offset: Offset, max_bytes: int, limit_offset: Offset, *, check_crcs: bool = True
-) -> SoundBatches:
+) -> VerifiedBatches:
     """Return whole batches: from the one that holds `offset`, below `limit_offset`, about `max_bytes` long.
 
     The first one is returned even if it alone exceeds `max_bytes`.
@@ -135,7 +135,7 @@ def find_sound(
         return _find(segment, walk, offset, max_bytes, limit_offset)
 
 
-def _find(segment: Segment, walk: _Walk, offset: Offset, max_bytes: int, limit_offset: Offset) -> SoundBatches:
+def _find(segment: Segment, walk: _Walk, offset: Offset, max_bytes: int, limit_offset: Offset) -> VerifiedBatches:
     start, stop, end_offset = -1, -1, -1
     while (header := walk.header()) is not None:
         if header.last_offset >= limit_offset and header.last_offset >= offset:
@@ -151,9 +151,9 @@ def _find(segment: Segment, walk: _Walk, offset: Offset, max_bytes: int, limit_o
         start = begins if start < 0 else start
         stop, end_offset = walk.position, header.last_offset + 1
     if start < 0:
-        return SoundBatches(problem=walk.problem)
+        return VerifiedBatches(problem=walk.problem)
     data = walk.held(start, stop) if stop - start < SENDFILE_BYTES else None
-    return SoundBatches(data or FileRange(segment, start, stop - start), end_offset, walk.problem)
+    return VerifiedBatches(data or FileRange(segment, start, stop - start), end_offset, walk.problem)
 
 
 class _Header(NamedTuple):

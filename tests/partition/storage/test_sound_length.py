@@ -9,7 +9,7 @@ import pytest
 
 from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.segment import Segment
-from raftlog.partition.storage.verified_reads import find_sound
+from raftlog.partition.storage.verified_reads import find_verified
 from raftlog.record import HEADER_BYTES, NewRecord, build_batch, stamp
 from raftlog.record.compacted import build_filler
 
@@ -24,7 +24,7 @@ def sound_length(tmp_path: Path) -> SoundLength:
     def measure(content: bytes) -> int:
         segment.path.write_bytes(content)
         segment.size = len(content)
-        found = find_sound(segment, 0, 1 << 30, 1 << 30)
+        found = find_verified(segment, 0, 1 << 30, 1 << 30)
         assert bool(found.problem) == (len(found.data) < len(content))
         return len(found.data)
 

@@ -60,7 +60,7 @@ def test_reads_begin_with_the_batch_that_holds_the_offset_and_end_with_a_whole_o
                 if 2 * number + 1 >= limit or over:
                     break
                 expected, last = expected + batches[number], number
-            found = log.find_sound(offset, max_bytes, limit_offset=limit, check_crcs=check_crcs)
+            found = log.find_verified(offset, max_bytes, limit_offset=limit, check_crcs=check_crcs)
             assert content(found.data) == expected == log.read(offset, max_bytes, limit_offset=limit)
             assert (found.end_offset, found.problem) == (2 * last + 2 if expected else -1, "")
             assert isinstance(found.data, FileRange) or len(expected) < WINDOW_BYTES
@@ -71,10 +71,10 @@ def test_a_flipped_bit_ends_what_is_found(tmp_path: Path, number: int):
     log, batches = filled(tmp_path / "p")
     start = sum(map(len, batches[:number]))
     for _ in flips(tmp_path / "p", start, len(batches[number])):
-        found = log.find_sound(0, 10_000_000, limit_offset=log.log_end_offset)
+        found = log.find_verified(0, 10_000_000, limit_offset=log.log_end_offset)
         assert content(found.data) == b"".join(batches[:number])
         assert f"batch at byte {start}" in found.problem
-        at_it = log.find_sound(2 * number, 1, limit_offset=log.log_end_offset)
+        at_it = log.find_verified(2 * number, 1, limit_offset=log.log_end_offset)
         assert (at_it.data, at_it.end_offset) == (b"", -1)
         assert at_it.problem
 
@@ -84,8 +84,8 @@ def test_without_payload_checks_headers_are_checked_and_small_answers_too(tmp_pa
     log, batches = filled(tmp_path / "p")
     start = sum(map(len, batches[:number]))
     for at, damaged in flips(tmp_path / "p", start, len(batches[number])):
-        found = log.find_sound(0, 10_000_000, limit_offset=log.log_end_offset, check_crcs=False)
-        alone = log.find_sound(2 * number, 1, limit_offset=log.log_end_offset, check_crcs=False)
+        found = log.find_verified(0, 10_000_000, limit_offset=log.log_end_offset, check_crcs=False)
+        alone = log.find_verified(2 * number, 1, limit_offset=log.log_end_offset, check_crcs=False)
         if at < HEADER_BYTES or len(batches[number]) < SENDFILE_BYTES:
             assert (alone.data, bool(alone.problem)) == (b"", True)
         if at < HEADER_BYTES:
@@ -106,7 +106,7 @@ def test_without_payload_checks_only_headers_of_large_batches_are_read(tmp_path:
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pread", pread)
-        found = log.find_sound(0, 10_000_000, limit_offset=40, check_crcs=False)
+        found = log.find_verified(0, 10_000_000, limit_offset=40, check_crcs=False)
     assert len(found.data) == sum(map(len, batches))
     assert sum(read) < 200_000
 
@@ -115,14 +115,14 @@ def test_a_file_that_has_lost_its_end_is_noticed(tmp_path: Path):
     log, batches = filled(tmp_path / "p", (300_000, 300_000))
     path = segment_path(tmp_path / "p", 0)
     path.write_bytes(path.read_bytes()[: len(batches[0]) + 200_000])
-    found = log.find_sound(0, 10_000_000, limit_offset=4)
+    found = log.find_verified(0, 10_000_000, limit_offset=4)
     assert content(found.data) == batches[0]
     assert "ends at byte" in found.problem
 
 
 def test_a_range_is_sent_to_a_socket(tmp_path: Path):
     log, batches = filled(tmp_path / "p", (100, 300_000, 100))
-    found = log.find_sound(2, 1, limit_offset=6).data
+    found = log.find_verified(2, 1, limit_offset=6).data
     assert isinstance(found, FileRange)
     out, into = socket.socketpair()
     out.setblocking(False)
@@ -144,7 +144,7 @@ def test_a_range_is_sent_to_a_socket(tmp_path: Path):
 @pytest.mark.parametrize("change", ["truncate", "start over", "close", "shrink"])
 def test_what_was_cut_meanwhile_is_not_sent(tmp_path: Path, change: str):
     log, _ = filled(tmp_path / "p", (100, 300_000, 100))
-    found = log.find_sound(2, 1, limit_offset=6).data
+    found = log.find_verified(2, 1, limit_offset=6).data
     assert isinstance(found, FileRange)
     if change == "truncate":
         log.truncate_to(4)
@@ -164,7 +164,7 @@ def test_what_was_cut_meanwhile_is_not_sent(tmp_path: Path, change: str):
 
 def test_what_is_appended_meanwhile_does_not_matter(tmp_path: Path):
     log, batches = filled(tmp_path / "p", (300_000,))
-    found = log.find_sound(0, 1, limit_offset=2).data
+    found = log.find_verified(0, 1, limit_offset=2).data
     more = build_batch([NewRecord(b"x", timestamp=1)])
     stamp(more, base_offset=2, leader_epoch=0)
     log.append(more)

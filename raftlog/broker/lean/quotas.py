@@ -12,8 +12,8 @@ from raftlog.wire import paths
 _KINDS: dict[str, Kind] = {paths.PRODUCE: "produce", paths.BATCHES: "produce", paths.FETCH: "fetch"}
 
 
-class LeanTurns:
-    """One connection's turns. It has none while there are no quotas."""
+class LeanQuotas:
+    """One connection's use of its sender's quotas. Nothing is charged while there are no quotas."""
 
     __slots__ = ("_address", "_before", "_begun", "_gate", "_not_before", "_turn", "max_answer_bytes")
 
