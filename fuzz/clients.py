@@ -104,23 +104,28 @@ def _lied(lie: list[Any], honest: _Answer) -> _Answer:
     if kind == "bytes":
         return replace(honest, content=batches.changed(honest.content, detail))
     if kind == "json":
-        return replace(honest, content=_with_another_value(honest.content, detail))
+        return replace(honest, content=_with_another_value(honest.content, *detail))
+    if kind == "near":
+        return replace(honest, content=_with_another_value(honest.content, *detail, near=True))
     return honest
 
 
-def _with_another_value(content: bytes, detail: list[Any]) -> bytes:
-    """Replace a value by another one, in JSON or in a frame's head."""
-    where, value = detail
+def _with_another_value(content: bytes, where: int, value: Any, *, near: bool = False) -> bytes:
+    """Replace a value by another one, in JSON or in a frame's head.
+
+    Args:
+        near: add `value` to a number, which may then be another partition or epoch that exists.
+    """
     size = int.from_bytes(content[:4], "little")
     is_frame = 0 < size <= len(content) - 4 and not content.startswith(b"{")
     try:
         plain_body = orjson.loads(content[4 : 4 + size] if is_frame else content)
     except orjson.JSONDecodeError:
         return content
-    places = list(_places(plain_body))
+    places = [(holder, key) for holder, key in _places(plain_body) if not near or type(holder[key]) is int]
     if places:
         holder, key = places[where % len(places)]
-        holder[key] = value
+        holder[key] = holder[key] + value if near else value
     changed = orjson.dumps(plain_body)
     return len(changed).to_bytes(4, "little") + changed + content[4 + size :] if is_frame else changed
 
@@ -165,6 +170,7 @@ class Clients:
         lies = st.one_of(
             st.tuples(st.just("json"), st.tuples(st.integers(0, 200), plain())),
             st.tuples(st.just("json"), st.tuples(st.integers(0, 200), plain())),
+            st.tuples(st.just("near"), st.tuples(st.integers(0, 200), st.sampled_from([-1, 1]))),
             st.tuples(st.just("bytes"), st.lists(batches.changes(), min_size=1, max_size=3)),
             st.tuples(st.just("status"), st.sampled_from(_STATUSES)),
             st.tuples(st.just("body"), st.one_of(st.binary(max_size=50), heavy_json()).map(bytes.hex)),

@@ -15,6 +15,7 @@ from raftlog.client.reader import PartitionReader
 from raftlog.errors import ErrorCode, FencedError, OverloadedError, RaftlogError, RetriableError, UnknownOutcomeError
 from raftlog.model import NO_LEADER_EPOCH, Offset, TopicPartition
 from raftlog.runtime import Tasks
+from raftlog.transport import PeerAnswerError
 from raftlog.wire import paths
 from raftlog.wire.groups import (
     CommittedOffset,
@@ -123,13 +124,16 @@ class GroupCommits:
                 answer = await self._commit(offsets, doubts.append)
             except FencedError as error:
                 raise _refused(error, doubts) from error
-            for result in answer.offsets:
-                if result.error is None:
-                    partition = TopicPartition(result.topic, result.partition)
-                    self._committed[partition] = offsets[partition].offset
-        for result in answer.offsets:
-            if result.error is not None:
-                raise _refused(result.error.to_error(), doubts)
+            results = {TopicPartition(result.topic, result.partition): result.error for result in answer.offsets}
+            if results.keys() != offsets.keys():
+                raise PeerAnswerError(
+                    f"group {self._link.key}: a commit of {len(offsets)} offsets was answered for other partitions; it "
+                    "may count or not"
+                )
+            self._committed |= {partition: offsets[partition].offset for partition in results if not results[partition]}
+        for failure in results.values():
+            if failure is not None:
+                raise _refused(failure.to_error(), doubts)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> asyncio.Task[None]:
         """Commit in the background, after earlier commits.

@@ -226,8 +226,7 @@ class GroupSession:
         """
         offsets, epochs = {}, {}
         for item in await self.commits.committed(sorted(partitions)):  # Sets have another order in each process.
-            if item.offset >= 0:
-                partition = TopicPartition(item.topic, item.partition)
+            if item.offset >= 0 and (partition := TopicPartition(item.topic, item.partition)) in partitions:
                 offsets[partition], epochs[partition] = item.offset, item.leader_epoch
         self.commits.note_committed(offsets)
         missing = partitions - offsets.keys()
