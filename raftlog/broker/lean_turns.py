@@ -6,8 +6,7 @@ import asyncio
 import select
 
 from raftlog.broker.lean_routes import LeanRequest
-from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, answer_limit
-from raftlog.errors import OverloadedError
+from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, RefusedError, answer_limit
 from raftlog.security.identity import Sender
 from raftlog.security.quotas import Buckets, Kind, Turn
 from raftlog.wire import paths
@@ -24,7 +23,7 @@ class LeanTurns:
         self._gate = gate
         self._address = address
         self._before: Turn | None = None
-        """The turn of the last request, if it was not paid when it ended."""
+        """The turn of the last request, if it was not paid when it ended, or was refused."""
         self._turn: Turn | None = None
         self._begun = False
         """Whether the request whose head is in the buffer was charged."""
@@ -56,8 +55,8 @@ class LeanTurns:
         before, self._before = self._before, None
         try:
             self._turn = self._gate.begin(buckets, before, length)
-        except OverloadedError:
-            self._before = before
+        except RefusedError as error:
+            self._before = error.turn
             self.mute(MUTE_S)
             raise
         self._begun = True
