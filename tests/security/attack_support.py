@@ -6,13 +6,14 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import aiohttp
 import orjson
 
 from raftlog import Admin, Security
@@ -26,6 +27,27 @@ from raftlog.tls import TlsFiles, client_context
 from raftlog.wire import paths
 
 Line = dict[str, Any]
+
+
+async def sent(
+    url: str, method: str, tls: ssl.SSLContext, headers: Mapping[str, str], body: bytes | None
+) -> tuple[int, Mapping[str, str], bytes]:
+    """Send a request on a connection of its own, which is closed at once. Redirects are not followed.
+
+    Raises:
+        OSError, http.client.HTTPException: there is no answer.
+    """
+
+    def ask() -> tuple[int, Mapping[str, str], bytes]:
+        parts = urlsplit(url)
+        connection = HTTPSConnection(parts.hostname or "", parts.port, context=tls, timeout=30)
+        with closing(connection):
+            target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+            connection.request(method, target, body, dict(headers))
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+
+    return await asyncio.to_thread(ask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +95,9 @@ class Site:
             key = (self.files / "cluster.key").read_bytes().strip()
             proofs = NodeProofs(key, self.cluster.cluster_id, attacker.proves, ())
             headers |= proofs.headers(address, time.time())
-        async with (
-            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self._tls(attacker))) as session,
-            session.request(
-                method, f"https://{address}{path}", headers=headers, allow_redirects=False, **request
-            ) as response,
-        ):
-            return response.status, await response.read()
+        body = request.get("data") or (orjson.dumps(request["json"]) if request.get("json") is not None else None)
+        status, _, answer = await sent(f"https://{address}{path}", method, self._tls(attacker), headers, body)
+        return status, answer
 
     def _tls(self, attacker: Attacker) -> ssl.SSLContext:
         own = attacker.certificate and str(self.files / attacker.certificate)
