@@ -32,7 +32,7 @@ _FAMILIES = {
 }
 """The kind of key, and its curve, that each algorithm uses."""
 _SAME = {"EdDSA": "Ed25519"}
-"""The former name (RFC 8037) of an algorithm, and its new one (RFC 9864). EdDSA also meant Ed448: no key here has it."""
+"""The former name (RFC 8037) of an algorithm, and its new one (RFC 9864). EdDSA also meant Ed448, which is left out."""
 _NUMBERS = {"RSA": ("n", "e"), "EC": ("x", "y"), "OKP": ("x",)}
 VerifyingKey: TypeAlias = RSAKey | ECKey | OKPKey
 
