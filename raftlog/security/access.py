@@ -116,8 +116,8 @@ class Access:
             return
         kind = AuthenticationError if sender.principal == ANONYMOUS else AuthorizationError
         error = kind(
-            "internal listeners serve nodes of the cluster: security.cluster_key_file must be the same on all nodes, or "
-            "each node's certificate must name it, as in spiffe://CLUSTER_ID/broker/1; "
+            "internal listeners serve nodes of the cluster: security.cluster_key_file must be the same on all nodes, "
+            "or each node's certificate must name it, as in spiffe://CLUSTER_ID/broker/1; "
             f"the request is from {sender.principal.name}, which has no right to cluster_action"
         )
         if self._is_enforced(sender, ("cluster_action", "cluster", ""), error.message):
