@@ -18,7 +18,7 @@ import pytest
 from attack_support import Site, attacked, sent
 from issuer_support import AUDIENCE, Issuer
 
-from raftlog import Admin
+from raftlog import Admin, Consumer, Producer
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.model import Acl
 from raftlog.record import NewRecord, build_batch
@@ -148,3 +148,34 @@ async def test_a_redirected_request_counts_once_at_each_broker(limited: Limited)
     assert (status, FREE_MS[0] < at_first <= FREE_MS[1]) == (307, True), at_first
     status, at_leader = await limited.send("carol", "password", raw=True)
     assert (status, FREE_MS[0] < at_leader <= FREE_MS[1]) == (200, True), at_leader
+
+
+async def test_what_was_acknowledged_to_a_throttled_user_survives_its_leader(limited: Limited):
+    """Delayed and refused requests, and the retries after a kill, neither lose nor repeat a record."""
+    cluster, acknowledged = limited.site.cluster, list[bytes]()
+    security = limited.site.security("ann")
+    async with Producer(cluster.bootstrap, security=security, batch_bytes=10_000, linger_ms=0) as producer:
+
+        async def send_on(first: int) -> None:
+            for number in range(first, first + 20):
+                value = b"%d" % number + b"." * 2_000
+                await producer.send(TOPIC, value)
+                acknowledged.append(value)
+
+        sending = asyncio.gather(*(send_on(1_000 * number) for number in range(1, 5)))
+        while len(acknowledged) < 15:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(cluster.kill, limited.leader)
+        await asyncio.to_thread(cluster.start_node, limited.leader)
+        await sending
+        assert producer.metrics().throttled > 0
+    async with Consumer(
+        cluster.bootstrap, TOPIC, start="earliest", security=limited.site.security("admin")
+    ) as consumer:
+        read = list[bytes | None]()
+        async with asyncio.timeout(30):
+            while not set(acknowledged) <= set(read):
+                read += [record.value for record in await consumer.fetch(max_wait_ms=500)]
+    mine = [value for value in read if value in set(acknowledged)]
+    assert len(acknowledged) == 80
+    assert sorted(mine) == sorted(acknowledged)  # type: ignore[type-var]
