@@ -16,6 +16,7 @@ import raftlog
 from chaos.capabilities import Capabilities
 from chaos.connections import direct_connections
 from chaos.disks import DATA, DISK_BYTES, Disks
+from chaos.issuer import Issuer
 from chaos.links import Links
 from chaos.sessions import use_security
 from chaos.shim import Shim
@@ -82,8 +83,12 @@ class ChaosCluster:
         for name in names:
             self.nodes.configure(name, dial=self.topology.dial_map(name, self.listeners))
         self._security: raftlog.Security | None = None
+        self.issuer: Issuer | None = None
+        """Signs the tokens that the nodes accept, if they are secure."""
         if secure:
-            files = make_secure(self.nodes, USER).folder
+            (folder / "security").mkdir(parents=True, exist_ok=True)
+            self.issuer = Issuer((folder / "security" / "jwks.json").absolute())
+            files = make_secure(self.nodes, USER, tokens=self.issuer.settings).folder
             users = files / "users"
             self._security = raftlog.Security(
                 ca_file=str(files / "ca.pem"), cert_file=str(users / f"{USER}.pem"), key_file=str(users / f"{USER}.key")

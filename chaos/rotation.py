@@ -1,55 +1,53 @@
-"""A story of credentials that change while nodes are killed: certificates, passwords and access rules."""
+"""A story of credentials that change while nodes are killed: certificates, passwords, access rules and tokens."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import raftlog
 from chaos.cluster import USER, ChaosCluster
+from chaos.credentials import APPLIED_WITHIN_S, POLL_S, expect
 from chaos.run import Run
 from chaos.site import BrokenPromiseError
+from chaos.token_rotation import Tokens
 from raftlog.cli.certificates import CertificateAuthority, Subject
 from raftlog.cli.security import issue_node
-from raftlog.errors import AuthenticationError, RetriableError
+from raftlog.errors import RetriableError
 from raftlog.model import Acl
 from raftlog.tls import TlsFiles, client_context
-from raftlog.transport import HttpSession
-from raftlog.wire import paths
-from raftlog.wire.metadata import ClientMetadata
 
 ROUNDS = 4
-APPLIED_WITHIN_S = 30.0
-"""How long a change may take until every node applies it: nodes look at their files every 5 s."""
-POLL_S = 0.1
-ASK_TIMEOUT_MS = 2_000
 READER = "rotated-reader"
 
 
 async def rotate_credentials(run: Run) -> None:
-    """Replace every certificate, a password and rules, each time while another node is dead.
+    """Replace every certificate, a password, rules and the key of tokens, each time while another node is dead.
 
     A node that comes back must apply what changed meanwhile from its first answer on. The checked clients, whose
     certificate is replaced too, must not be refused.
     """
     await run.warm_up()
-    reader = _Reader(run.cluster, run.topic)
+    reader, tokens = _Reader(run.cluster, run.topic), Tokens(run.cluster, run.topic)
     names = list(run.cluster.nodes.names)
     run.dice.shuffle(names)
-    async with raftlog.Admin(run.cluster.bootstrap) as admin:
+    async with raftlog.Admin(run.cluster.bootstrap) as admin, tokens.client_at_work():
+        await _applied(lambda: admin.create_acls([tokens.rule]))
         for number, victim in enumerate(names[:ROUNDS]):
             with run.fault("SIGKILL", "rotation", victim):
                 await run.cluster.kill(victim)
                 await asyncio.to_thread(_replace_certificates, run.cluster)
                 alive = [name for name in run.brokers if name != victim]
-                await reader.learns_changes(admin, alive, may_read=number % 2 == 0)
+                await _both(reader.learns_changes(admin, alive, may_read=number % 2 == 0), tokens.rotate(alive))
                 await run.cluster.restart(victim)
             if victim in run.brokers:
                 await reader.expect("ok" if number % 2 == 0 else "forbidden", [victim], within_s=0)
+                await tokens.expect_rotated([victim])
             await _until_all_show_new_certificates(run.cluster)
             await run.site.until_in_sync()
             await run.load(50)
@@ -86,36 +84,25 @@ class _Reader:
     async def expect(
         self, wanted: str, brokers: Sequence[str], *, password: str = "", within_s: float = APPLIED_WITHIN_S
     ) -> None:
-        """Wait until each broker's answer to the user is `wanted`: ok, forbidden, or unknown (a wrong password).
+        """Wait until each broker's answer to the user is `wanted`; see `credentials.expect`.
 
         Args:
             password: "": the newest one.
-            within_s: 0: the first answer counts.
-
-        Raises:
-            BrokenPromiseError: a broker answers otherwise.
         """
-        for broker in brokers:
-            deadline, answer = asyncio.get_running_loop().time() + within_s, "silent"
-            async with asyncio.timeout(APPLIED_WITHIN_S + within_s):  # However long it is silent.
-                while answer != wanted:
-                    if answer != "silent" and asyncio.get_running_loop().time() >= deadline:
-                        raise BrokenPromiseError(f"{broker} answers {answer!r} to {READER}, expected {wanted!r}")
-                    await asyncio.sleep(POLL_S)
-                    answer = await self._answer(broker, password or self._password)
+        ca_file = raftlog.Security.from_environment().ca_file
+        security = raftlog.Security(ca_file=ca_file, username=READER, password=password or self._password)
+        await expect(self._cluster, self._topic, wanted, brokers, security, READER, within_s=within_s)
 
-    async def _answer(self, broker: str, password: str) -> str:
-        node, files = self._cluster.nodes.node(broker), raftlog.Security.from_environment()
-        user = raftlog.Security(ca_file=files.ca_file, username=READER, password=password)
-        path = f"{paths.METADATA}?topic={self._topic}"
-        async with HttpSession(tls=user.tls_context(), authorization=user.authorization) as session:
-            try:
-                found = await session.call(ClientMetadata, "GET", node.health, path, timeout_ms=ASK_TIMEOUT_MS)
-            except AuthenticationError:
-                return "unknown"
-            except RetriableError:
-                return "silent"
-            return "ok" if found.topics else "forbidden"
+
+async def _both(*steps: Coroutine[Any, Any, None]) -> None:
+    """Run steps at the same time; raise the first error as it is, and cancel the other step."""
+    tasks = [asyncio.create_task(step) for step in steps]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _applied(change: Callable[[], Awaitable[object]]) -> None:

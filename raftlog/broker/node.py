@@ -93,6 +93,8 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
     reloads.start()
     watch, tls, shared = LoopWatch(), NodeTls(config.tls), SharedSecurity.of(config, SystemClock())
     metrics = NodeMetrics(watch)
+    if shared.audit is not None:
+        metrics.add(shared.audit.show)
     controller = _make_controller(config, data_dir, metrics, tls, shared) if config.is_controller else None
     broker = _make_broker(config, data_dir, metrics, tls, shared) if config.is_broker else None
     reloads.add(tls.reload)

@@ -10,9 +10,9 @@ from aiohttp import web
 
 from raftlog.broker.http import error_response
 from raftlog.broker.lean.muting import peer_has_disconnected
-from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, answer_limit
+from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, RefusedError, answer_limit
 from raftlog.broker.raw import MAX_ANSWER
-from raftlog.errors import InvalidRequestError, OverloadedError, RetriableError
+from raftlog.errors import InvalidRequestError, RetriableError
 from raftlog.security.guard import sender_of
 from raftlog.security.quotas import Buckets, Kind, Turn
 from raftlog.serving.admission import UNLIMITED, Handler, connection_of, seconds_computed
@@ -48,7 +48,7 @@ class QuotaMiddleware:
         if connection is not None and owing is not None:
             connection.owing = None
             await self._wait_for(partial(_seconds_owed, owing), request)
-        before = owing if isinstance(owing, Turn) else None
+        before = owing.turn if isinstance(owing, Pause) else owing if isinstance(owing, Turn) else None
         kind = _kind(request)
         address, node = request.remote or "", request.headers.get(media.NODE)
         buckets = self._gate.buckets_of(sender_of(request), client_id, address, kind, node)
@@ -61,9 +61,9 @@ class QuotaMiddleware:
         length = request.content_length or 0
         try:
             turn = self._gate.begin(buckets, before, length)
-        except OverloadedError as error:
+        except RefusedError as error:
             if connection is not None:
-                connection.owing = Pause(self._gate.now() + MUTE_S)
+                connection.owing = Pause(self._gate.now() + MUTE_S, error.turn)
             return error_response(error)
         try:
             await self._wait_for(turn.hold_s, request)
@@ -121,10 +121,15 @@ class QuotaMiddleware:
 
 
 class Pause:
-    """A connection that was refused, and is muted until a moment."""
+    """A connection that was refused, and is muted until a moment.
 
-    def __init__(self, until: float) -> None:
+    Args:
+        turn: its place in the queue.
+    """
+
+    def __init__(self, until: float, turn: Turn) -> None:
         self.until = until
+        self.turn = turn
 
 
 class _Pace:

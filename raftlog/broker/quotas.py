@@ -21,10 +21,24 @@ from raftlog.wire import media
 
 MUTE_S = 1.0
 """The longest time for which a connection is muted before its debt is looked at again: quotas may have changed."""
-ANSWER_S = 1.0
-"""A fetch returns what its sender may read in this time, at most: a large answer would be followed by a long pause."""
+ANSWER_S = 0.25
+"""A fetch returns what its sender may read in this time, at most: a large answer would be followed by a long pause.
+
+With the credit after a pause, a consumer is within 10 % of its rate over 10 s."""
 LEAST_S = 0.001
 """Shorter pauses are none."""
+
+
+class RefusedError(OverloadedError):
+    """A request that would be held for too long.
+
+    Args:
+        turn: the connection's place in the queue: the turn before its next request.
+    """
+
+    def __init__(self, turn: Turn, message: str, **details: object) -> None:
+        super().__init__(message, details=details)
+        self.turn = turn
 
 
 class QuotaGate:
@@ -81,16 +95,20 @@ class QuotaGate:
             before: the turn of the connection's last request.
 
         Raises:
-            OverloadedError: the sender owes so much on other connections that the request would be held for too long.
+            RefusedError: the sender owes so much on other connections that the request would be held for too long.
         """
         now = self.now()
         turn = Turn(buckets, now, may_begin=before is not None and before.admits(buckets, now))
-        if (hold_s := turn.hold_s(now)) > MAX_HOLD_S:
+        if turn.hold_s(now) > MAX_HOLD_S:
+            if before is not None and before.comes_before(buckets, now):
+                turn = before
+            hold_s = turn.hold_s(now)
             self._throttling.count_refusal()
-            raise OverloadedError(
+            raise RefusedError(
+                turn,
                 f"the quota of this user or client id is used up for the next {hold_s:.1f} s; nothing was done: send "
                 "the request again later",
-                details={THROTTLED: ceil(1000 * hold_s)},
+                **{THROTTLED: ceil(1000 * hold_s)},
             )
         turn.charge("request", 1.0, now)
         turn.charge("produce", body_bytes, now)

@@ -218,8 +218,11 @@ def issue_node(
     return folder
 
 
-def secure(cluster: LocalCluster, user: str) -> CertificateAuthority:
+def secure(cluster: LocalCluster, user: str, **more: object) -> CertificateAuthority:
     """Make certificates for a local cluster and a super user; switch TLS and access rules on from the next start on.
+
+    Args:
+        more: more settings of `[security]`.
 
     Raises:
         ConfigError: `cryptography` is not installed.
@@ -240,6 +243,7 @@ def secure(cluster: LocalCluster, user: str) -> CertificateAuthority:
             "authorizer": "acl",
             "super_users": [f"User:{user}"],
             "cluster_key_file": f"{place}/cluster.key",
+            **more,
         }
         cluster.configure(name, tls={**files, **TLS_MODES, "client_auth": "optional"}, security=security)
     return authority

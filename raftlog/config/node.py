@@ -245,6 +245,7 @@ class NodeConfig:
         if self.is_controller:
             self._require_voter()
         self._require_plain_texts()
+        self._require_node_identity()
         if self.tls.internal == "required":  # In a cluster, so do the others: voters are dialled with TLS.
             voters = tuple(replace(each, internal=each.internal._replace(tls=True)) for each in self.quorum.voters)
             object.__setattr__(self, "quorum", replace(self.quorum, voters=voters))
@@ -262,6 +263,22 @@ class NodeConfig:
         for name, address in own.items():
             if address is not None and address.tls:
                 raise ConfigError(f"{name}: expected host:port, received {address}; [tls] says which listeners use TLS")
+
+    def _require_node_identity(self) -> None:
+        """Require that nodes can prove to each other that they are nodes: by the cluster key, or by certificates."""
+        if self.security.authorizer != "acl" or self.security.cluster_key_file:
+            return
+        tls = self.tls
+        has_certificates = tls.internal == "required" and tls.node_auth == "required"
+        if self.is_broker:  # Brokers forward requests to the public listeners of others.
+            has_certificates &= tls.public != "off" and tls.client_auth != "none"
+        if not has_certificates:
+            raise ConfigError(
+                'security.cluster_key_file: missing; with authorizer = "acl", nodes prove to each other with this key '
+                "that they belong to the cluster. Without a key they do so with certificates that name them: set "
+                'tls.internal and tls.node_auth to "required", on brokers also tls.public, and tls.client_auth to '
+                '"optional" or "required"'
+            )
 
     def _require_voter(self) -> None:
         if self.node_id not in [voter.node_id for voter in self.quorum.voters]:

@@ -24,7 +24,9 @@ class SecurityConfig:
     super_users: tuple[str, ...] = ()
     """Principals that need no rule, as in `User:admin`."""
     cluster_key_file: str = ""
-    """A file with at least 32 bytes that all nodes of the cluster share: it proves that a request is a node's."""
+    """A file with at least 32 bytes that all nodes of the cluster share: it proves that a request is a node's.
+
+    "": nodes prove it by certificates with their names."""
     allow_plain_passwords: bool = False
     """Whether passwords are accepted without TLS from other machines."""
     tokens: TokensConfig | None = None
@@ -49,17 +51,10 @@ class SecurityConfig:
         for name, least, most in _AUDIT_LIMITS:
             if not least <= getattr(self, name) <= most:
                 raise ConfigError(f"security.{name}: expected {least} to {most}, received {getattr(self, name)}")
-        if self.authorizer != "acl":
-            return
-        if not self.super_users:
+        if self.authorizer == "acl" and not self.super_users:
             raise ConfigError(
                 'security.super_users: missing; with authorizer = "acl", somebody must be allowed to create rules, '
                 "for example super_users = ['User:admin']"
-            )
-        if not self.cluster_key_file:
-            raise ConfigError(
-                'security.cluster_key_file: missing; with authorizer = "acl", nodes prove to each other with this key '
-                "that they belong to the cluster"
             )
 
     @property

@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 from raftlog.errors import ConfigError
 
 TokenAlgorithm: TypeAlias = Literal[
-    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"
 ]
-"""Signatures by a private key. With HMAC, a node could make tokens itself; `none` has no signature."""
+"""Signatures by a private key. With HMAC, a node could make tokens itself; `none` has no signature.
+
+EdDSA is the former name of Ed25519, which most issuers still use."""
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 _MAX_LEEWAY_S = 300
 
@@ -30,7 +32,7 @@ class TokensConfig:
     """The URL of the issuer's public keys; "": found at `<issuer>/.well-known/openid-configuration`."""
     ca_file: str = ""
     """PEM file of the CAs that the issuer's certificate is checked against; "": those of the system."""
-    algorithms: tuple[TokenAlgorithm, ...] = ("RS256", "PS256", "ES256", "Ed25519")
+    algorithms: tuple[TokenAlgorithm, ...] = ("RS256", "PS256", "ES256", "Ed25519", "EdDSA")
     """Signature algorithms that are accepted."""
     leeway_s: int = 10
     """How far the clocks of issuer and node may differ."""

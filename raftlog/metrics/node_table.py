@@ -11,6 +11,7 @@ _memory = Panel("cluster", "Memory")
 _handles = Panel("cluster", "Files, threads and tasks")
 _loop = Panel("cluster", "Event loop")
 _up = Panel("cluster", "Uptime and versions")
+_audit = Panel("cluster", "Audit log")
 _cluster = Panel("quorum", "Brokers, topics and partitions")
 _offline = Panel("quorum", "Partitions without a leader")
 _elections = Panel("quorum", "Elections")
@@ -69,6 +70,10 @@ PROCESS_TABLE = (
         fold="max",
     ),
     _loop.counter("raftlog_event_loop_stalls_total", "Turns of the event loop that took more than 50 ms."),
+    _audit.counter(
+        "raftlog_audit_lost_lines_total", "Lines that the audit log lacks: its disk is full, broken or slow."
+    ),
+    _audit.gauge("raftlog_audit_waiting_lines", "Lines that wait to be written to the audit log; 20,000 at most."),
     _loop.gauge("raftlog_scrape_render_seconds", "How long the previous page of metrics took to render.", fold="max"),
 )
 

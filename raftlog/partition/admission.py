@@ -16,6 +16,30 @@ Admit = Callable[[ProducerId, ProducerEpoch], Awaitable[None]]
 RequireGiven = Callable[[ProducerId], Awaitable[None]]
 """Raise if the cluster has not allocated a producer id."""
 
+MAX_ADMITTED = 10_000
+"""Producers of one partition whose transactional id is remembered. All are forgotten when there are more."""
+
+
+class Admitted:
+    """The transactional ids that the coordinator has confirmed, by producer.
+
+    A producer's id alone does not prove that a sender may write in its transaction: rights are those of the
+    transactional id. So each batch must name the one that the coordinator has confirmed. A new leader asks again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[ProducerId, tuple[ProducerEpoch, str]] = {}
+
+    def has(self, header: BatchHeader, transactional_id: str) -> bool:
+        """Return whether the coordinator has confirmed this id for a batch's producer."""
+        return self._known.get(header.producer_id) == (header.producer_epoch, transactional_id)
+
+    def add(self, header: BatchHeader, transactional_id: str) -> None:
+        """Remember what the coordinator has confirmed."""
+        if len(self._known) >= MAX_ADMITTED:
+            self._known.clear()
+        self._known[header.producer_id] = header.producer_epoch, transactional_id
+
 
 def require_kind(header: BatchHeader, acks: Acks) -> None:
     """Require acks=all of a transactional batch, and a non-transactional producer id of any other batch.

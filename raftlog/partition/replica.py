@@ -26,7 +26,7 @@ from raftlog.model import (
     PartitionAssignment,
     PartitionState,
 )
-from raftlog.partition.admission import Admit, require_admit, require_in_time, require_kind
+from raftlog.partition.admission import Admit, Admitted, require_admit, require_in_time, require_kind
 from raftlog.partition.core.ages import outlived_retention_ms
 from raftlog.partition.core.epochs import require_same_epoch
 from raftlog.partition.core.leader import UNKNOWN_OFFSET, IsrLimits, LeaderCore, LogOffsets, SessionClock
@@ -87,6 +87,7 @@ class Replica(FollowerReplica):
         self._topic_defaults = environment.topic_defaults
         self._limits = IsrLimits(replication.replica_lag_time_max_ms, replication.replica_silence_max_ms)
         self._require_given = environment.require_given
+        self._admitted = Admitted()
         self._metrics = environment.metrics
         self._replicated = OffsetWaiters()
         self._persisted = OffsetWaiters()
@@ -133,20 +134,29 @@ class Replica(FollowerReplica):
         """Apply a state from a controller response, before the metadata log delivers it."""
         self.apply(replace(self.assignment, state=state))
 
-    async def append(self, batch: Buffer, *, acks: Acks, timeout_ms: int, admit: Admit | None = None) -> AppendResult:
+    async def append(
+        self,
+        batch: Buffer,
+        *,
+        acks: Acks,
+        timeout_ms: int,
+        admit: Admit | None = None,
+        transactional_id: str = "",
+    ) -> AppendResult:
         """Append one batch, and return once it is persisted or replicated as `acks` requires.
 
         Args:
             batch: stamped in place, or copied if it is read-only.
             admit: awaited before a batch that begins a transaction here: the coordinator verifies the transaction and
-                adds this partition to it (KIP-890).
+                adds this partition to it (KIP-890). Also before one whose `transactional_id` it has not confirmed.
+            transactional_id: that of the request, which its sender may use.
 
         Raises:
             StaleRouteError: this replica does not lead; nothing was appended.
             InvalidRequestError, FencedError, RetriableError, DiskFullError: nothing was appended.
             UnknownOutcomeError: appended, but not acknowledged in time.
         """
-        await self._admit(batch, acks, admit)
+        await self._admit(batch, acks, admit, transactional_id)
         core = self.require_leader()
         began = time.perf_counter()
         result = self.append_now(batch, acks=acks, of_client=True)
@@ -244,7 +254,7 @@ class Replica(FollowerReplica):
         await self._wait_for(result, core, ACKS_ALL, timeout_ms)
         return result
 
-    async def _admit(self, batch: Buffer, acks: Acks, admit: Admit | None) -> None:
+    async def _admit(self, batch: Buffer, acks: Acks, admit: Admit | None, transactional_id: str) -> None:
         header = parse_header(batch)
         if header.producer_id == NO_PRODUCER_ID or header.is_control:
             return
@@ -254,8 +264,10 @@ class Replica(FollowerReplica):
             await self._require_given(header.producer_id)
         if header.is_transactional:
             self.require_leader()
-            if self.producers.begins_transaction(header):
-                await require_admit(admit)(header.producer_id, header.producer_epoch)
+            ask = require_admit(admit)
+            if self.producers.begins_transaction(header) or not self._admitted.has(header, transactional_id):
+                await ask(header.producer_id, header.producer_epoch)
+                self._admitted.add(header, transactional_id)
 
     def _append_stamped(
         self, core: LeaderCore, header: BatchHeader, batch: bytearray | memoryview, marker: Marker | None = None

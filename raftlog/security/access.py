@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from raftlog.config import AuthorizerMode
 from raftlog.errors import AuthenticationError, AuthorizationError, RaftlogError
@@ -11,7 +12,7 @@ from raftlog.model import CLUSTER_RESOURCE, Acl, AclOperation, AclResource
 from raftlog.security.audit import AuditTrail
 from raftlog.security.authorizer import Authorizer
 from raftlog.security.identity import Sender
-from raftlog.security.principal import ANONYMOUS, is_node
+from raftlog.security.principal import ANONYMOUS, Principal, is_node
 
 _log = logging.getLogger(__name__)
 _MAX_LOGGED = 10_000
@@ -115,7 +116,8 @@ class Access:
             return
         kind = AuthenticationError if sender.principal == ANONYMOUS else AuthorizationError
         error = kind(
-            "internal listeners serve nodes of the cluster: security.cluster_key_file must be the same on all nodes; "
+            "internal listeners serve nodes of the cluster: security.cluster_key_file must be the same on all nodes, "
+            "or each node's certificate must name it, as in spiffe://CLUSTER_ID/broker/1; "
             f"the request is from {sender.principal.name}, which has no right to cluster_action"
         )
         if self._is_enforced(sender, ("cluster_action", "cluster", ""), error.message):
@@ -132,6 +134,24 @@ class Access:
             return
         message = f"the request names broker {broker_id}, and is from {name}"
         if self._is_enforced(sender, ("", "broker", str(broker_id)), message):
+            raise AuthorizationError(message)
+
+    def require_own_proof(self, sender: Sender, certificate: Principal | None) -> None:
+        """Raise if a node's proof names another node than its certificate: all nodes share the key of proofs.
+
+        Args:
+            certificate: the principal of the connection's certificate; None: it has none.
+
+        Raises:
+            AuthorizationError: the two contradict each other.
+        """
+        if certificate is None or self.is_off or not (is_node(certificate) and is_node(sender.principal)):
+            return
+        # A controller and a broker in one process have one id, and may have one certificate.
+        if certificate.name.partition(":")[2] == sender.principal.name.partition(":")[2]:
+            return
+        message = f"the proof is of {sender.principal.name}, and the certificate of {certificate.name}"
+        if self._is_enforced(replace(sender, principal=certificate), ("", "broker", ""), message):
             raise AuthorizationError(message)
 
     def require_login(self, sender: Sender) -> None:

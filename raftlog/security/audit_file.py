@@ -54,7 +54,10 @@ class AuditFile:
         self._closed = self._reopens = False
         self._lost = 0
         """Lines that were dropped since the last line was written."""
+        self.lost = 0
+        """Lines that were dropped since the start."""
         self._failing = False
+        self._overflows = False
         self._file = -1
         self._size = 0
         try:
@@ -64,14 +67,23 @@ class AuditFile:
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
 
+    @property
+    def waiting(self) -> int:
+        """How many lines wait to be written."""
+        return len(self._queue)
+
     def put(self, line: Mapping[str, object]) -> None:
         """Write a line soon; drop it if too many wait."""
         with self._changed:
-            if len(self._queue) >= MAX_QUEUED or self._closed:
-                self._lost += 1
+            if len(self._queue) < MAX_QUEUED and not self._closed:
+                self._queue.append(line)
+                self._changed.notify()
                 return
-            self._queue.append(line)
-            self._changed.notify()
+            self._lost += 1
+            self.lost += 1
+            is_first, self._overflows = not (self._overflows or self._closed), True
+        if is_first:
+            _log.error("the audit log is written too slowly, lines are lost: %s", self._path)
 
     def reopen(self) -> None:
         """Open the file again: another program has renamed it."""
@@ -109,9 +121,14 @@ class AuditFile:
                 lost = 0
             if not self._write(line):
                 lost += 1
+                with self._changed:
+                    self.lost += 1
         if lost:
             with self._changed:
                 self._lost += lost
+        elif self._overflows and not self._queue:
+            self._overflows = False
+            _log.warning("the audit log is written again: %s", self._path)
 
     def _write(self, line: Mapping[str, object]) -> bool:
         """Return whether a line was written."""

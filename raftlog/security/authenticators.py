@@ -177,6 +177,8 @@ class Authenticators:
             principal, valid_s = self._proofs.verify(text, self._clock.wall_us() / 1e6)
             self._note_login(principal, peer.address, "node")
             return self._remember(key, Identified(principal, self._clock.monotonic_ms() + 1_000 * valid_s))
+        if scheme == NODE_SCHEME.lower() and peer.certificate is not None:
+            return self._certified(peer, peer.certificate)  # Other nodes have the cluster key already, or still.
         if scheme == "bearer" and self._tokens is not None:
             return self._check_token(key, peer.address, text)
         accepted = [name for name, has in (("Basic", True), ("Bearer", self._tokens is not None)) if has]

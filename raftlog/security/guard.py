@@ -89,6 +89,7 @@ class Guard:
             AuthenticationError, AuthorizationError: the sender may not send it.
         """
         sender = Sender(found.principal, peer.address, self._listener, route.name, found.expires_s)
+        self.access.require_own_proof(sender, peer.certificate)
         if on_behalf_of is not None and (self.access.mode == "acl" or is_node(found.principal)):
             if not is_node(found.principal):
                 raise AuthorizationError(f"{ON_BEHALF_OF}: only nodes of the cluster forward requests")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from raftlog.config import NodeConfig
+from raftlog.metrics import Page
 from raftlog.runtime import Clock, Tasks
 from raftlog.security.audit import AuditTrail
 from raftlog.security.audit_file import AuditFile
@@ -37,6 +38,11 @@ class NodeAudit:
     async def reopen(self) -> None:
         """Open the file again: another program has renamed it."""
         self._file.reopen()
+
+    async def show(self, page: Page, _: bool) -> None:
+        """Add the figures of the audit log to the page of metrics."""
+        page.add("raftlog_audit_lost_lines_total", self._file.lost)
+        page.add("raftlog_audit_waiting_lines", self._file.waiting)
 
     async def close(self) -> None:
         """Write what is left."""

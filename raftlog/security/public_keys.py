@@ -28,9 +28,11 @@ _FAMILIES = {
     "ES256": ("EC", "P-256"),
     "ES384": ("EC", "P-384"),
     "ES512": ("EC", "P-521"),
-    "Ed25519": ("OKP", "Ed25519"),
+    **dict.fromkeys(("Ed25519", "EdDSA"), ("OKP", "Ed25519")),
 }
 """The kind of key, and its curve, that each algorithm uses."""
+_SAME = {"EdDSA": "Ed25519"}
+"""The former name (RFC 8037) of an algorithm, and its new one (RFC 9864). EdDSA also meant Ed448, which is left out."""
 _NUMBERS = {"RSA": ("n", "e"), "EC": ("x", "y"), "OKP": ("x",)}
 VerifyingKey: TypeAlias = RSAKey | ECKey | OKPKey
 
@@ -49,7 +51,8 @@ class PublicKey:
 
     def suits(self, algorithm: str) -> bool:
         """Return whether the key may check signatures of an algorithm."""
-        return _FAMILIES.get(algorithm) == self.family and self.algorithm in ("", algorithm)
+        named = _SAME.get(self.algorithm, self.algorithm)
+        return _FAMILIES.get(algorithm) == self.family and named in ("", _SAME.get(algorithm, algorithm))
 
 
 class PublicKeys:

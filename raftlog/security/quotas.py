@@ -31,8 +31,8 @@ IDS_PER_ADDRESS = 64
 """The most client ids of one address that have a bucket by a quota of `*`."""
 MAX_HOLD_S = 2.0
 """The longest time for which a request is held because of what others of its bucket owe; then it is refused."""
-TICKET_S = 1.0
-"""How long a connection that has waited for its own debt need not wait for others'."""
+TICKET_S = 2.0
+"""How long a connection that has waited as long as it had to need not wait for what others owe."""
 _NO_ID = "\0"
 """Stands for an empty client id in the keys of buckets, where an empty text means any."""
 _Key: TypeAlias = tuple[str, str, str, str]
@@ -66,6 +66,9 @@ class SenderLimits:
 
 class Turn:
     """One request's charges, and afterwards the debt of its connection.
+
+    A turn that was refused has no charges. It is its connection's place in the queue: when all that was owed at that
+    time is paid, the connection may begin. Otherwise those that always owe would keep out all others.
 
     Args:
         buckets: what requests of its kind are charged to.
@@ -102,10 +105,17 @@ class Turn:
         return max(self._charged, key=lambda limit: self._charged[limit][1].wait_s(now))
 
     def admits(self, buckets: Buckets, now: float) -> bool:
-        """Return whether the connection has just waited for its own debt: it need not wait for those of others."""
-        if self.buckets is not buckets or not self._charged:
-            return False
-        return 0 <= now - max([position.at for _, position in self._charged.values()]) <= TICKET_S
+        """Return whether the connection has just waited for its own debt, or its place in the queue."""
+        return self.buckets is buckets and 0 <= now - self._at() <= TICKET_S
+
+    def comes_before(self, buckets: Buckets, now: float) -> bool:
+        """Return whether a refused turn still is the connection's place in the queue."""
+        return self.buckets is buckets and not self._charged and now - self._at() <= TICKET_S
+
+    def _at(self) -> float:
+        """Return when everything is paid that was charged, or, of a refused turn, that others owed."""
+        positions = [position for _, position in self._charged.values()] or self._begins_at
+        return max([position.at for position in positions], default=-inf)
 
     def cancel(self) -> None:
         """Take back the charges of a request that was never begun."""

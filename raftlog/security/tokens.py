@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 import orjson
 from joserfc import jws
-from joserfc.errors import JoseError
+from joserfc.errors import JoseError, UnsupportedAlgorithmError
 
 from raftlog.config import TokenAlgorithm, TokensConfig
 from raftlog.errors import AuthenticationError
@@ -37,7 +37,14 @@ _TYPES = ("", "jwt", "at+jwt", "application/jwt", "application/at+jwt")
 
 
 class _Registry(jws.JWSRegistry):
+    """Knows one algorithm, and does not warn about its name: the settings have it (EdDSA, see docs/adr/0031)."""
+
     max_header_length = MAX_HEADER
+
+    def get_alg(self, name: str) -> Any:
+        if self.allowed != [name]:
+            raise UnsupportedAlgorithmError(f"expected {self.allowed}, received {name!r}")
+        return self.algorithms[name]
 
 
 _REGISTRIES = {name: _Registry(algorithms=[name], strict_check_header=False) for name in get_args(TokenAlgorithm)}

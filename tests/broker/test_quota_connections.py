@@ -177,7 +177,7 @@ async def test_a_reader_pays_after_it_has_read(lines: tuple[str, ...]):
         passed = begun()
         first = await client.ask(paths.FETCH, b"{}", *lines)
         assert (first.status, len(first.body), 500 < first.throttle_ms <= 601) == (200, 110_000, True)
-        assert served.limits == [100_000]
+        assert served.limits == [25_000]
         await client.ask(paths.FETCH, b"{}", *lines)
         assert passed() >= 0.55
 
@@ -239,6 +239,49 @@ async def test_a_request_that_would_be_held_for_long_is_refused_and_nothing_is_d
         assert served.throttling.refused == 2
         served.limit()
         assert (await other.ask(paths.PRODUCE, b"x" * 50_000, *lines)).status == 200
+
+
+@pytest.mark.parametrize("lines", PATHS)
+async def test_a_refused_client_that_waits_has_its_turn_beside_greedy_ones(lines: tuple[str, ...]):
+    """Five connections always owe three seconds together: without a place in the queue, a sixth never begins."""
+    async with serving() as served, connected(served) as modest:
+        served.limit(producer_byte_rate=100_000)
+        stop = asyncio.Event()
+
+        async def send_on() -> None:
+            async with connected(served) as greedy:
+                while not stop.is_set():
+                    assert (await greedy.ask(paths.PRODUCE, b"x" * 60_000, *lines)).status in (200, 429)
+
+        senders = [asyncio.ensure_future(send_on()) for _ in range(5)]
+        await until(lambda: len(served.served) >= 5)
+        passed, waited, answered = begun(), 0.0, None
+        while answered is None or answered.status == 429:
+            answered = await modest.ask(paths.PRODUCE, b"x" * 10_000, *lines)
+            waited += answered.throttle_ms / 1000 if answered.status == 429 else 0
+            await asyncio.sleep(answered.throttle_ms / 1000 if answered.status == 429 else 0)
+            assert passed() < 8
+        assert waited > 2
+        again = await modest.ask(paths.PRODUCE, b"x" * 10_000, *lines)  # From now on it waits for its own charges.
+        assert (again.status, passed() < 12) == (200, True)
+        stop.set()
+        for sender in senders:
+            sender.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
+
+
+@pytest.mark.parametrize("lines", PATHS)
+async def test_a_refused_client_that_does_not_wait_gains_nothing(lines: tuple[str, ...]):
+    """Its place in the queue is that of its first attempt: more attempts neither lose it nor hasten it."""
+    async with serving() as served, connected(served) as one, connected(served) as other:
+        served.limit(producer_byte_rate=50_000)
+        await one.ask(paths.PRODUCE, b"x" * 200_000, *lines)
+        passed, statuses = begun(), []
+        while not statuses or statuses[-1] == 429:
+            statuses.append((await other.ask(paths.PRODUCE, b"x" * 1_000, *lines)).status)
+        assert (statuses[0], statuses[-1]) == (429, 200)
+        assert 3.3 <= passed() < 6  # 200 KB take 4 s, of which half a second was free.
+        assert len(statuses) <= 5
 
 
 @pytest.mark.parametrize("lines", PATHS)

@@ -42,6 +42,8 @@ FOUND_BY = {
     "certificates_are_read_once": "rotation",
     "a_former_password_counts": "rotation",
     "deny_rules_do_not_count": "rotation",
+    "withdrawn_keys_count": "rotation",
+    "expired_tokens_count": "rotation",
 }
 
 

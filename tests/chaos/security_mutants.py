@@ -10,9 +10,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
 from mutating import Patches
 
+from raftlog.config import TokensConfig
 from raftlog.model import Acl
+from raftlog.security import tokens
 from raftlog.security.authenticators import Authenticators, Identified
 from raftlog.security.authorizer import Authorizer
+from raftlog.security.public_keys import PublicKeys
+from raftlog.security.token_verifier import TokenIssuer
 from raftlog.tls import TlsContext
 
 SECURITY_MUTANTS: dict[str, Callable[[Patches], None]] = {}
@@ -47,3 +51,24 @@ def deny_rules_do_not_count(patch: Patches) -> None:
             add(self, acl)
 
     patch(Authorizer, "_add", add_allowing)
+
+
+@mutant
+def withdrawn_keys_count(patch: Patches) -> None:
+    accept = TokenIssuer._accept
+
+    def accept_with_former_keys(self: TokenIssuer, keys: PublicKeys | None) -> None:
+        former = () if self._keys is None else self._keys._all
+        accept(self, None if keys is None else PublicKeys((*keys._all, *former)))
+
+    patch(TokenIssuer, "_accept", accept_with_former_keys)
+
+
+@mutant
+def expired_tokens_count(patch: Patches) -> None:
+    expiry = tokens._expiry
+
+    def late_expiry(claims: dict[str, Any], settings: TokensConfig, now_s: float) -> float:
+        return expiry(claims | {"exp": claims["exp"] + 3_600}, settings, now_s)
+
+    patch(tokens, "_expiry", late_expiry)

@@ -115,3 +115,31 @@ def test_cleanup_policies_and_ratios_come_as_text_too():
 def test_a_setting_in_kafkas_spelling_is_answered_with_ours():
     with pytest.raises(ConfigError, match=r"retention\.ms: unknown setting; did you mean retention_ms\?"):
         validate_topic_configs({"retention.ms": 1})
+
+
+ACL = '[security]\nauthorizer = "acl"\nsuper_users = ["User:admin"]\n'
+CERTIFIED = """[tls]
+cert_file = "node.pem"
+key_file = "node.key"
+ca_file = "ca.pem"
+public = "required"
+internal = "required"
+client_auth = "optional"
+node_auth = "required"
+"""
+
+
+WEAKER = (("public", "off"), ("internal", "optional"), ("client_auth", "none"), ("node_auth", "none"))
+
+
+def test_rules_need_a_cluster_key_or_certificates_of_nodes(tmp_path: Path):
+    """Otherwise a node could not prove to others what it is: at both listeners, because brokers forward requests."""
+    key = 'cluster_key_file = "k"\n'
+    assert NodeConfig.load(write(tmp_path, GOOD + ACL + key)).security.cluster_key_file
+    assert not NodeConfig.load(write(tmp_path, GOOD + ACL + CERTIFIED)).security.cluster_key_file
+    for missing in ("", *(f'{name} = "{value}"' for name, value in WEAKER)):
+        name = missing.partition(" ")[0]
+        lines = [line for line in CERTIFIED.splitlines() if not line.startswith(f"{name} =")] if missing else []
+        text = "\n".join([*lines, missing])
+        with pytest.raises(ConfigError, match="cluster_key_file: missing"):
+            NodeConfig.load(write(tmp_path, GOOD + ACL + text))

@@ -28,6 +28,8 @@ FAULTS = {
     "raftlog_lost_batches": "tests/broker/test_replica_figures.py",
     "raftlog_scrub_damage_found_total": "tests/broker/test_replica_figures.py",
     "raftlog_access_refusals_total": "tests/security/test_metrics_access.py",
+    "raftlog_audit_lost_lines_total": "tests/security/test_audited_cluster.py",
+    "raftlog_audit_waiting_lines": "tests/security/test_audited_cluster.py",
     "raftlog_connections_refused_total": "tests/metrics/test_request_metrics.py",
     "raftlog_event_loop_stalls_total": "tests/serving/test_node_metrics.py",
     "raftlog_gc_seconds_total": "tests/serving/test_node_metrics.py",
@@ -41,11 +43,14 @@ FAULTS = {
 }
 """Figures that a healthy cluster leaves at 0, or that last for milliseconds; and the tests that see another value."""
 ONLY_WITH_A_FAULT = {
+    "raftlog_audit_lost_lines_total",
+    "raftlog_audit_waiting_lines",
     "raftlog_offline_replicas",
     "raftlog_refusing_replicas",
     "raftlog_throttled_total",
     "raftlog_throttle_seconds_total",
 }
+"""Figures that appear with a fault or a quota, or with an audit log."""
 SETTINGS = {
     "*": {
         "broker": {"log_cleaner_backoff_ms": 100, "retention_check_interval_ms": 200, "log_scrub_interval_ms": 1_000},

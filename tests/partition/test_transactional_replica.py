@@ -36,7 +36,14 @@ async def solo(tmp_path: Path):
 
 
 async def send(
-    solo: Solo, admit: Coordinator | None, producer: int = 7, *, epoch: int = 0, sequence: int = 0, acks: int = -1
+    solo: Solo,
+    admit: Coordinator | None,
+    producer: int = 7,
+    *,
+    epoch: int = 0,
+    sequence: int = 0,
+    acks: int = -1,
+    transactional_id: str = "payer",
 ) -> AppendResult:
     built = build_batch(
         [NewRecord(f"{producer}.{epoch}.{sequence}".encode(), timestamp=1)],
@@ -45,7 +52,13 @@ async def send(
         base_sequence=sequence,
         transactional=True,
     )
-    return await solo.replica.append(built, acks=acks, timeout_ms=1_000, admit=admit)  # type: ignore[arg-type]
+    return await solo.replica.append(
+        built,
+        acks=acks,  # type: ignore[arg-type]
+        timeout_ms=1_000,
+        admit=admit,
+        transactional_id=transactional_id,
+    )
 
 
 async def end(
@@ -72,6 +85,33 @@ async def test_the_coordinator_is_asked_once_for_each_transaction(solo: Solo):
     await send(solo, admit, epoch=1)
 
     assert admit.asked == [(7, 0), (7, 1)]
+
+
+async def test_a_batch_under_another_transactional_id_is_not_of_the_open_transaction(solo: Solo):
+    """Rights are those of the transactional id, so a producer's stolen id must be of no use without it."""
+    admit, thief = Coordinator(), Coordinator()
+    await send(solo, admit)
+    thief.refusal = InvalidRequestError("of another id", code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError, match="of another id"):
+            await send(solo, thief, sequence=1, transactional_id="own")
+    with pytest.raises(InvalidRequestError, match="needs the transactional_id"):
+        await send(solo, None, sequence=1, transactional_id="")
+    await send(solo, admit, sequence=1)
+
+    assert (admit.asked, thief.asked) == ([(7, 0)], [(7, 0)] * 2)
+    assert solo.replica.log.log_end_offset == 2
+
+
+async def test_a_forgotten_transactional_id_is_asked_for_again(solo: Solo, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("raftlog.partition.admission.MAX_ADMITTED", 1)
+    admit = Coordinator()
+    await send(solo, admit, 7)
+    await send(solo, admit, 8)
+    await send(solo, admit, 7, sequence=1)
+
+    assert admit.asked == [(7, 0), (8, 0), (7, 0)]
+    assert solo.replica.log.log_end_offset == 3
 
 
 async def test_nothing_is_appended_that_the_coordinator_does_not_know(solo: Solo):

@@ -281,13 +281,13 @@ def test_a_full_disk_is_reported_once_and_lost_lines_are_counted(
     full.set()
     for number in range(1, 6):
         file.put(line(number))
-    until(lambda: file._lost == 5)
+    until(lambda: file.lost == 5)
     full.clear()
     file.put(line(6))
     file.close()
     found = lines_of(path)
     assert [one["event"] for one in found] == ["e", "lost", "e"]
-    assert found[1]["lines"] == 5
+    assert found[1]["lines"] == file.lost == 5
     assert caplog.text.count("the audit log cannot be written") == 1
     assert caplog.text.count("the audit log is written again") == 1
 
@@ -319,7 +319,9 @@ def test_a_folder_that_cannot_be_written_to_loses_no_old_file(tmp_path: Path, mo
     assert found[-1]["number"] == 30
 
 
-def test_a_slow_disk_never_blocks_the_caller_and_overflow_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_slow_disk_never_blocks_the_caller_and_overflow_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
     gate, real = threading.Event(), os.write
     monkeypatch.setattr(audit_file.os, "write", lambda *given: gate.wait(20) and real(*given))
     monkeypatch.setattr(audit_file, "MAX_QUEUED", 100)
@@ -329,6 +331,9 @@ def test_a_slow_disk_never_blocks_the_caller_and_overflow_is_counted(tmp_path: P
     for number in range(1_000):
         file.put(line(number))
     assert time.perf_counter() - begin < 0.5
+    assert file.waiting == 100
+    assert file.lost >= 799  # The writer has taken some.
+    assert caplog.text.count("is written too slowly, lines are lost") == 1
     gate.set()
     until(lambda: len(file._queue) == 0)
     file.put(line(1_000))
@@ -336,7 +341,8 @@ def test_a_slow_disk_never_blocks_the_caller_and_overflow_is_counted(tmp_path: P
     found = lines_of(path)
     written = [one for one in found if one["event"] == "e"]
     assert found[-1]["number"] == 1_000
-    assert sum(one["lines"] for one in found if one["event"] == "lost") == 1_001 - len(written)
+    assert sum(one["lines"] for one in found if one["event"] == "lost") == file.lost == 1_001 - len(written)
+    assert caplog.text.count("the audit log is written again") == 1
 
 
 def test_a_file_that_was_renamed_is_opened_again(tmp_path: Path):

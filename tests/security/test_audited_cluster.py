@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from secured_support import PASSWORDS, basic, caller, secured
+from secured_support import PASSWORDS, SECURITY, basic, caller, secured
 
 from raftlog import Admin, Consumer, Producer, Security
 from raftlog.cli.local_cluster import LocalCluster
@@ -160,13 +162,7 @@ async def test_a_hangup_opens_a_renamed_file_again(cluster: LocalCluster):
 
 
 async def test_a_full_disk_ends_nothing(tmp_path: Path):
-    def run() -> Iterator[LocalCluster]:
-        with secured(tmp_path / "cluster", brokers=1, audit_file="/dev/full", audit_interval_s=1) as running:
-            yield running
-
-    running = run()
-    cluster = await asyncio.to_thread(next, running)
-    try:
+    with secured(tmp_path / "cluster", brokers=1, audit_file="/dev/full", audit_interval_s=1) as cluster:
         async with Admin(cluster.bootstrap, security=ADMIN) as admin:
             await admin.create_topic("t", partitions=1, replication_factor=1)
         async with Producer(cluster.bootstrap, security=ADMIN) as producer:
@@ -174,5 +170,57 @@ async def test_a_full_disk_ends_nothing(tmp_path: Path):
                 await producer.send("t", str(number).encode())
         log = cluster.log_tail("broker-1", 2_000)
         assert log.count("the audit log cannot be written") == 1
+        for name in cluster.names:
+            figures = await audit_figures(cluster, name)
+            assert figures["raftlog_audit_lost_lines_total"] > 0
+            assert figures["raftlog_audit_waiting_lines"] < 100
+
+
+async def test_a_disk_that_hangs_blocks_nothing_and_lines_wait(tmp_path: Path):
+    """The file is a pipe without a reader, so that a write blocks, as on a disk that hangs."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4_096)
+        with secured(tmp_path / "cluster", brokers=1, audit_interval_s=1) as cluster:
+            cluster.configure("broker-1", security=SECURITY | {"authorizer": "acl", "audit_file": str(pipe)})
+            cluster.restart("broker-1")
+            cluster.wait_ready()
+            async with Admin(cluster.bootstrap, security=ADMIN) as admin:
+                await admin.create_topic("t", partitions=1, replication_factor=1)
+                for number in range(40):
+                    await admin.alter_quota({"request_rate": 1e6}, client_id=f"client-{number}")
+            async with Producer(cluster.bootstrap, security=ADMIN) as producer:
+                await producer.send("t", b"while the writer hangs")
+            figures = await audit_figures(cluster, "broker-1")
+            assert figures["raftlog_audit_waiting_lines"] > 10
+            assert figures["raftlog_audit_lost_lines_total"] == 0
+            # When it no longer hangs, what waited is written, and nothing is missing.
+            text = b""
+            async with asyncio.timeout(20):
+                while text.count(b'"event":"change"') < 41:
+                    with suppress(BlockingIOError):
+                        text += os.read(reader, 65_536)
+                    await asyncio.sleep(0.001)
+            assert b'"event":"lost"' not in text
+            while (await audit_figures(cluster, "broker-1"))["raftlog_audit_waiting_lines"]:
+                with suppress(BlockingIOError):
+                    os.read(reader, 65_536)
+            # It hangs again, and the node shuts down all the same.
+            async with Admin(cluster.bootstrap, security=ADMIN) as admin:
+                for number in range(40):
+                    await admin.alter_quota({"request_rate": 2e6}, client_id=f"client-{number}")
+            await asyncio.to_thread(cluster.kill, "broker-1", signal.SIGTERM)
     finally:
-        await asyncio.to_thread(lambda: next(running, None))
+        os.close(reader)
+
+
+async def audit_figures(cluster: LocalCluster, name: str) -> dict[str, float]:
+    """Return the metrics of a node's audit log."""
+    url = cluster.public_url(name) if name in cluster.brokers else f"http://{cluster.node(name).internal}"
+    async with caller(url) as ask:
+        status, page = await ask("GET", "/metrics", basic("admin"))
+    assert status == 200
+    lines = [line.split() for line in page.decode().splitlines() if line.startswith("raftlog_audit_")]
+    return {line[0]: float(line[1]) for line in lines}

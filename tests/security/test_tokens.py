@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from issuer_support import AUDIENCE, Issuer, signed
-from joserfc.jwk import ECKey, RSAKey
+from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from raftlog.config import TokensConfig
 from raftlog.errors import AuthenticationError, ConfigError, InvalidRequestError
@@ -41,7 +41,7 @@ def forged(header: dict[str, Any], claims: dict[str, Any] | bytes, signature: by
     return b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts).decode()
 
 
-@pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256", "ES384", "ES512", "Ed25519"])
+@pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"])
 def test_a_token_names_its_user_and_groups(algorithm: str):
     issuer = Issuer()
     issuer.rotate("second", algorithm)
@@ -142,6 +142,61 @@ def test_the_header_cannot_choose_how_a_token_is_checked():
     for token in attacks:
         with pytest.raises(AuthenticationError):
             checked(token)
+
+
+@pytest.mark.parametrize("name", ["Ed25519", "EdDSA"])
+@pytest.mark.parametrize("named_in_key", ["", "Ed25519", "EdDSA"])
+def test_both_names_of_ed25519_count_by_default_whatever_name_its_key_has(name: str, named_in_key: str):
+    """RFC 9864 gave the algorithm of RFC 8037 a new name. Issuers use both, in tokens and in documents of keys."""
+    key = OKPKey.generate_key("Ed25519")
+    plain = key.as_dict(private=False) | {"kid": "k"} | ({"alg": named_in_key} if named_in_key else {})
+    found = read_keys(key_document(plain)).find("k", name)
+    assert found is not None
+    token = signed({"alg": name, "kid": "k"}, orjson.dumps(ISSUER.claims(sub="ann")), name, key)
+
+    verified = verify(token, read_header(token, configured()), found, configured(), time.time())
+
+    assert verified.principal.name == "User:ann"
+
+
+def test_ed25519_is_never_checked_with_another_kind_of_key_nor_others_with_its_keys():
+    """EdDSA once meant Ed448 too, and names no curve: only the key's own kind decides."""
+    ed25519, ed448 = OKPKey.generate_key("Ed25519"), OKPKey.generate_key("Ed448")
+    rsa, ec = RSAKey.generate_key(2_048), ECKey.generate_key("P-256")
+    given = {"ed25519": ed25519, "ed448": ed448, "x25519": OKPKey.generate_key("X25519"), "rsa": rsa, "ec": ec}
+    documents = [key.as_dict(private=False) | {"kid": name} for name, key in given.items()]
+    documents += [documents[3] | {"kid": "rsa as EdDSA", "alg": "EdDSA"}, documents[4] | {"kid": "x", "alg": "EdDSA"}]
+    documents += [documents[0] | {"kid": "ed25519 as ES256", "alg": "ES256"}]
+    keys = read_keys(key_document(*documents))
+    settings = configured()
+
+    assert (len(keys), keys.unusable) == (3, 5)
+    for name in ("Ed25519", "EdDSA"):
+        assert [key_id for key_id in given if keys.find(key_id, name)] == ["ed25519"]
+        claims = orjson.dumps(ISSUER.claims(sub="admin"))
+        for key_id, signs, algorithm in (
+            ("ed448", ed448, "EdDSA"),
+            ("ed25519", ed448, "EdDSA"),
+            ("ed25519", rsa, "RS256"),
+            ("ed25519", ec, "ES256"),
+            ("ed25519", ed25519.as_pem(private=False), "HS256"),
+            ("ec", ec, "ES256"),
+            ("rsa", rsa, "RS256"),
+        ):
+            token = signed({"alg": name, "kid": key_id}, claims, algorithm, signs)
+            header = read_header(token, settings)
+            if (found := keys.find(header.key_id, header.algorithm)) is not None:
+                with pytest.raises(AuthenticationError):
+                    verify(token, header, found, settings, time.time())
+    for algorithm in ("ES256", "RS256", "PS256"):
+        token = signed({"alg": algorithm, "kid": "ed25519"}, claims, "EdDSA", ed25519)
+        assert keys.find("ed25519", read_header(token, settings).algorithm) is None
+    with pytest.raises(AuthenticationError, match="alg"):
+        read_header(signed({"alg": "Ed448", "kid": "ed448"}, claims, "EdDSA", ed448), settings)
+    with pytest.raises(AuthenticationError, match="alg"):
+        read_header(
+            signed({"alg": "EdDSA", "kid": "ed25519"}, claims, "EdDSA", ed25519), configured(algorithms=("ES256",))
+        )
 
 
 def test_a_token_without_a_key_id_is_checked_if_one_key_suits():

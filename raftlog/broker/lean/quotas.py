@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from raftlog.broker.lean.routes import LeanRequest
-from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, answer_limit
-from raftlog.errors import OverloadedError
+from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, RefusedError, answer_limit
 from raftlog.security.identity import Sender
 from raftlog.security.quotas import Buckets, Kind, Turn
 from raftlog.wire import paths
@@ -21,7 +20,7 @@ class LeanQuotas:
         self._gate = gate
         self._address = address
         self._before: Turn | None = None
-        """The turn of the last request, if it was not paid when it ended."""
+        """The turn of the last request, if it was not paid when it ended, or was refused."""
         self._turn: Turn | None = None
         self._begun = False
         """Whether the request whose head is in the buffer was charged."""
@@ -53,8 +52,8 @@ class LeanQuotas:
         before, self._before = self._before, None
         try:
             self._turn = self._gate.begin(buckets, before, length)
-        except OverloadedError:
-            self._before = before
+        except RefusedError as error:
+            self._before = error.turn
             self.mute(MUTE_S)
             raise
         self._begun = True

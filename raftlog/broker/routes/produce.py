@@ -222,7 +222,9 @@ class ProduceRoutes:
         if transactional_id:
             part = TransactionPartition(topic=topic, partition=partition, topic_id=replica.assignment.topic_id)
             admit = self._context.transactions.admission(transactional_id, part, timeout_ms=timeout_ms)
-        done = await replica.append(batch, acks=acks, timeout_ms=timeout_ms, admit=admit)
+        done = await replica.append(
+            batch, acks=acks, timeout_ms=timeout_ms, admit=admit, transactional_id=transactional_id
+        )
         if not done.duplicate:
             records = done.last_offset - done.base_offset + 1
             self._context.metrics.appended(topic, records=records, size=len(batch))
