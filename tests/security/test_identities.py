@@ -16,7 +16,8 @@ from raftlog.model import Address, UserCredential
 from raftlog.security.guard import require_entries
 from raftlog.security.identity import Peer, Sender, certificate_principal, forwarded, sender_of_forwarded
 from raftlog.security.node_proof import VALID_S, NodeProofs
-from raftlog.security.passwords import is_password_of, prepared, scram_credential
+from raftlog.security.passwords import is_password_of, scram_credential
+from raftlog.wire.saslprep import prepared
 from raftlog.security.principal import Principal
 from raftlog.security.routes import PUBLIC, Route, RouteTable
 
