@@ -56,6 +56,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", paths.QUOTAS): {"limits": {}},
     ("POST", paths.TOPICS): {"topic": TOPIC, "partitions": 1, "replication_factor": 1},
     ("PATCH", paths.TOPIC): {"configs": {"nope": 1}, "partitions": 1},
+    ("POST", paths.LOGIN): {"message": "n,,n=no.such.user,r=abcdefgh"},
     ("POST", paths.PRODUCERS): None,
     ("POST", paths.PRODUCE): PRODUCE,
     ("POST", paths.FETCH): {"partitions": [{"topic": TOPIC, "partition": 0, "offset": 0}], "max_wait_ms": 0},
