@@ -99,16 +99,21 @@ class _Reader:
             deadline, answer = asyncio.get_running_loop().time() + within_s, "silent"
             async with asyncio.timeout(APPLIED_WITHIN_S + within_s):  # However long it is silent.
                 while answer != wanted:
-                    if answer != "silent" and asyncio.get_running_loop().time() >= deadline:
+                    if "silent" not in answer and asyncio.get_running_loop().time() >= deadline:
                         raise BrokenPromiseError(f"{broker} answers {answer!r} to {READER}, expected {wanted!r}")
                     await asyncio.sleep(POLL_S)
                     answer = await self._answer(broker, password or self._password)
 
     async def _answer(self, broker: str, password: str) -> str:
+        """Return the answer to the password itself and to a login with it; both, if they differ."""
+        answers = [await self._answer_to(broker, password, login) for login in ("basic", "scram")]
+        return answers[0] if answers[0] == answers[1] else " and ".join(answers)
+
+    async def _answer_to(self, broker: str, password: str, login: str) -> str:
         node, files = self._cluster.nodes.node(broker), raftlog.Security.from_environment()
-        user = raftlog.Security(ca_file=files.ca_file, username=READER, password=password)
-        path = f"{paths.METADATA}?topic={self._topic}"
-        async with HttpSession(tls=user.tls_context(), authorization=user.authorization) as session:
+        user = raftlog.Security(ca_file=files.ca_file, username=READER, password=password, login=login)
+        path, tokens = f"{paths.METADATA}?topic={self._topic}", user.token_source()
+        async with HttpSession(tls=user.tls_context(), authorization=user.authorization, tokens=tokens) as session:
             try:
                 found = await session.call(ClientMetadata, "GET", node.health, path, timeout_ms=ASK_TIMEOUT_MS)
             except AuthenticationError:

@@ -69,7 +69,7 @@ def require_token(token: object, name: str) -> str:
 
 
 class Server(NamedTuple):
-    """The server that a request goes to, for those who get a token there."""
+    """The server that a request goes to, where a login gets its token."""
 
     address: Address
     post: Callable[[str, bytes, int], Awaitable[Buffer]]

@@ -32,6 +32,14 @@ RULED = Security(username="ruled", password=PASSWORDS["ruled"])
 RULED_BASIC = Security(username="ruled", password=PASSWORDS["ruled"], login="basic")
 
 
+async def prepare(cluster: LocalCluster) -> None:
+    async with Admin(cluster.bootstrap) as admin:
+        await admin.create_topic(TOPIC, partitions=3, replication_factor=3)
+        for user, password in PASSWORDS.items():
+            await admin.put_user(user, password)
+        await admin.create_acls(RULES)
+
+
 async def test_an_application_works_while_rules_are_turned_on(tmp_path: Path):
     """A member of a group, which sends its password from the beginning, and a transactional producer.
 
@@ -42,11 +50,7 @@ async def test_an_application_works_while_rules_are_turned_on(tmp_path: Path):
     cluster.data.mkdir(parents=True, exist_ok=True)
     (cluster.data / "cluster.key").write_text(KEY)
     with cluster:
-        async with Admin(cluster.bootstrap) as admin:
-            await admin.create_topic(TOPIC, partitions=3, replication_factor=3)
-            for user, password in PASSWORDS.items():
-                await admin.put_user(user, password)
-            await admin.create_acls(RULES)
+        await prepare(cluster)
         stop, written, read = asyncio.Event(), list[int](), set[int]()
 
         async def write() -> None:
