@@ -315,6 +315,18 @@ async def test_a_broker_that_does_not_answer_delays_no_other(cluster: Cluster, b
     assert broker.requests == []
 
 
+async def test_a_login_without_an_answer_means_that_the_request_was_not_sent(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+):
+    """Also before the request's own timeout: then it is sent to another broker, whatever it would do."""
+    monkeypatch.setattr(subject, "STEP_MS", 100)
+    broker.hang = asyncio.Event()
+    async with session_of() as session:
+        with pytest.raises(UnreachableError, match=r"cannot log in: .* no answer within 100 ms"):
+            await session.request("POST", broker.address, "/v1/x", timeout_ms=WAIT_MS, body=b"{}")
+    assert broker.requests == []
+
+
 async def test_brokers_that_refuse_connections_and_those_that_are_busy_fail_as_for_any_request(broker: Broker):
     async with session_of() as session:
         with pytest.raises(UnreachableError):
@@ -336,12 +348,12 @@ async def test_cancelled_requests_leave_no_login_and_the_next_request_begins_one
         asking[0].cancel()
         await asyncio.sleep(0)
         assert tasks_of_logins()
+        broker.hang = None
         for task in asking:
             task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
-        broker.hang = None
-        await ask(session, broker)  # At once: it does not get the other's cancellation.
+        await asyncio.create_task(ask(session, broker))  # At once: it does not get the others' cancellation.
         assert tasks_of_logins() == []
+        await asyncio.gather(*asking, return_exceptions=True)
 
 
 async def test_a_close_in_the_middle_of_a_login_leaves_nothing(broker: Broker):
