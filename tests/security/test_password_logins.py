@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from secured_support import PASSWORDS, Caller, basic, caller, code_of, secured
+from secured_support import PASSWORDS, Caller, basic, bearer, caller, code_of, log_in, secured
 
 from raftlog import Admin, AuthenticationError, Consumer, Producer, Security, blocking
 from raftlog.cli.connectivity import NoClusterError, require_cluster
@@ -21,8 +19,7 @@ from raftlog.cli.local_cluster import LocalCluster
 from raftlog.errors import InvalidRequestError
 from raftlog.model import Acl
 from raftlog.transport import token_source
-from raftlog.wire import paths, scram
-from raftlog.wire.scram import ClientFirst
+from raftlog.wire import paths
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 TOPIC, PASSWORD = "flights", "ann-secret-1"
@@ -59,25 +56,6 @@ async def admin(cluster: LocalCluster):
 async def ask(cluster: LocalCluster):
     async with caller("") as found:
         yield found
-
-
-async def log_in(ask: Caller, first_url: str, second_url: str, user: str, password: str) -> tuple[int, dict[str, Any]]:
-    """Log in by raw requests, and check the server's proof."""
-    first = ClientFirst(user, secrets.token_urlsafe(18))
-    status, body = await ask("POST", first_url + paths.LOGIN, json={"message": first.text})
-    assert status == 200, body
-    answer = scram.parse_server_first(orjson.loads(body)["message"], first.nonce)
-    salted = scram.salted_password(password, answer.salt, answer.iterations)
-    message, expected = scram.client_final(first, answer, salted)
-    status, body = await ask("POST", second_url + paths.LOGIN, json={"message": message, "first": first.text})
-    found = orjson.loads(body)
-    if status == 200:
-        assert found["message"] == expected
-    return status, found
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 async def status_at(ask: Caller, url: str, token: str, *, lean: bool) -> int:
