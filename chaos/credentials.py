@@ -51,7 +51,8 @@ async def expect(
 
 async def _answer(cluster: ChaosCluster, broker: str, topic: str, security: raftlog.Security) -> str:
     node, path = cluster.nodes.node(broker), f"{paths.METADATA}?topic={topic}"
-    async with HttpSession(tls=security.tls_context(), authorization=security.authorization) as session:
+    tokens = security.token_source()
+    async with HttpSession(tls=security.tls_context(), authorization=security.authorization, tokens=tokens) as session:
         try:
             found = await session.call(ClientMetadata, "GET", node.health, path, timeout_ms=_ASK_TIMEOUT_MS)
         except AuthenticationError:

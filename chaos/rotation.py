@@ -90,8 +90,11 @@ class _Reader:
             password: "": the newest one.
         """
         ca_file = raftlog.Security.from_environment().ca_file
-        security = raftlog.Security(ca_file=ca_file, username=READER, password=password or self._password)
-        await expect(self._cluster, self._topic, wanted, brokers, security, READER, within_s=within_s)
+        for login in ("basic", "scram"):
+            security = raftlog.Security(
+                ca_file=ca_file, username=READER, password=password or self._password, login=login
+            )
+            await expect(self._cluster, self._topic, wanted, brokers, security, READER, within_s=within_s)
 
 
 async def _both(*steps: Coroutine[Any, Any, None]) -> None:

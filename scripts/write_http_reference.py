@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 from raftlog.broker.openapi import parameters
 from raftlog.broker.openapi.document import document, sentence
@@ -83,6 +84,8 @@ def _answer(contents: Any) -> str:
 
 
 def _contents(kind: Any, depth: int) -> str:
+    if isinstance(kind, UnionType):
+        return " or ".join(_contents(one, depth) for one in get_args(kind))
     if not isinstance(kind, Raw):
         shape = _shape(_schema(kind), depth)
         return f"`{shape}`" if shape else "JSON"

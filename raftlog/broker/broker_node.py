@@ -27,6 +27,7 @@ from raftlog.broker.routes.deletion import DeletionRoutes
 from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.groups import GroupRoutes
 from raftlog.broker.routes.log_dirs import LogDirRoutes
+from raftlog.broker.routes.login import LoginRoutes
 from raftlog.broker.routes.openapi import OpenapiRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.scrub import ScrubRoutes
@@ -69,6 +70,7 @@ _ROUTES = (
     ClusterRoutes,
     TopicRoutes,
     AdminRoutes,
+    LoginRoutes,
     LogDirRoutes,
     ScrubRoutes,
     DeletionRoutes,

@@ -25,7 +25,6 @@ from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.settings import ReplicaPorts
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import Clock, SystemClock
-from raftlog.security.access import Access
 from raftlog.security.node_security import NodeSecurity, SharedSecurity, node_proofs, node_security, proof_headers
 from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.node_metrics import NodeMetrics
@@ -96,7 +95,7 @@ def make_parts(
         on_refused=own.counters.throttling.count_refusal,
     )
     return BrokerParts(
-        context=_context(own, links, security.access), security=security, rates=rates, vital_session=links.vital_session
+        context=_context(own, links, security), security=security, rates=rates, vital_session=links.vital_session
     )
 
 
@@ -108,7 +107,7 @@ def _links(config: NodeConfig, tls: NodeTls, credentials: Callable[[Address], Ma
     return _Links(session=session, vital_session=vital, channel=channel, listener=listener)
 
 
-def _context(own: _Process, links: _Links, access: Access) -> BrokerContext:
+def _context(own: _Process, links: _Links, security: NodeSecurity) -> BrokerContext:
     config, listener, channel = own.config, links.listener, links.channel
     lifecycle = BrokerLifecycle(config, channel=channel, data_dir=own.folders)
     local = LocalBroker(config.node_id)
@@ -145,7 +144,8 @@ def _context(own: _Process, links: _Links, access: Access) -> BrokerContext:
         metrics=own.counters,
         node=own.node,
         admin_limits=AdminLimits(),
-        access=access,
+        access=security.access,
+        logins=security.logins,
         quotas=QuotaGate(lambda: listener.image, config.node_id, own.counters.throttling, now=own.seconds),
     )
 

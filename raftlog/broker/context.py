@@ -22,6 +22,7 @@ from raftlog.partition.replica import Replica
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.runtime import Clock
 from raftlog.security.access import Access
+from raftlog.security.logins import Logins
 from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.transport import HttpSession
 
@@ -45,6 +46,8 @@ class BrokerContext:
     node: NodeMetrics
     admin_limits: AdminLimits
     access: Access
+    logins: Logins | None
+    """Logins by password; None: this node has no cluster key."""
     quotas: QuotaGate
 
     @property

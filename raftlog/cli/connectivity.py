@@ -9,12 +9,22 @@ from contextlib import suppress
 from raftlog.client.addresses import parse_bootstrap
 from raftlog.client.options import client_id_of
 from raftlog.client.security import Security
-from raftlog.errors import ErrorCode, RaftlogError, UnknownOutcomeError, UnreachableError
+from raftlog.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    NotFoundError,
+    RaftlogError,
+    UnknownOutcomeError,
+    UnreachableError,
+)
 from raftlog.model import Address
 from raftlog.tls import explain
 from raftlog.transport import HttpSession
+from raftlog.transport.password_login import PasswordLogin
 from raftlog.wire import paths
+from raftlog.wire.logins import LoginChallenge, LoginRequest
 from raftlog.wire.metadata import ClusterInfo, ControllerInfo
+from raftlog.wire.scram import ClientFirst
 
 ANSWER_WITHIN_MS = 1_500
 PAUSE_S = 0.1
@@ -33,14 +43,15 @@ async def require_cluster(bootstrap: Sequence[str], security: Security, *, withi
     Raises:
         NoClusterError: none answered within `within_ms`; the message explains it for each address.
     """
-    addresses = parse_bootstrap(bootstrap)
+    addresses, tokens = parse_bootstrap(bootstrap), security.token_source()
+    user = security.username if isinstance(tokens, PasswordLogin) else ""
     async with HttpSession(
         tls=security.tls_context(),
         authorization=security.authorization,
-        tokens=security.token_source(),
+        tokens=None if user else tokens,
         client_id=client_id_of(""),
     ) as session:
-        looks = [asyncio.create_task(_look(session, address, within_ms)) for address in addresses]
+        looks = [asyncio.create_task(_look(session, address, user, within_ms)) for address in addresses]
         try:
             for look in asyncio.as_completed(looks):
                 if not await look:
@@ -53,13 +64,17 @@ async def require_cluster(bootstrap: Sequence[str], security: Security, *, withi
     raise NoClusterError(f"{'; '.join(found)}; {ADVICE}")
 
 
-async def _look(session: HttpSession, address: Address, within_ms: int) -> str:
-    """Return what is wrong with an address; "" if a broker answers. A refused connection is retried."""
+async def _look(session: HttpSession, address: Address, user: str, within_ms: int) -> str:
+    """Return what is wrong with an address; "" if a broker answers. A refused connection is retried.
+
+    Args:
+        user: logs in later, in the command itself; "": the session has the credentials.
+    """
     deadline = asyncio.get_running_loop().time() + within_ms / 1_000
     while True:
         left_ms = max(1, round(1_000 * (deadline - asyncio.get_running_loop().time())))
         try:
-            await session.call(ClusterInfo, "GET", address, paths.CLUSTER, query=_LOCAL, timeout_ms=left_ms)
+            await (_ask(session, address, left_ms) if not user else _begin_login(session, address, user, left_ms))
             return ""
         except UnreachableError as error:
             if (why := explain(error)) is not None:
@@ -76,6 +91,22 @@ async def _look(session: HttpSession, address: Address, within_ms: int) -> str:
             if error.code in (ErrorCode.AUTHENTICATION_FAILED, ErrorCode.AUTHORIZATION_FAILED):
                 return ""  # It is a broker. The command itself reports what is missing.
             return await _other_server(session, address, error)
+
+
+async def _ask(session: HttpSession, address: Address, timeout_ms: int) -> None:
+    await session.call(ClusterInfo, "GET", address, paths.CLUSTER, query=_LOCAL, timeout_ms=timeout_ms)
+
+
+async def _begin_login(session: HttpSession, address: Address, user: str, timeout_ms: int) -> None:
+    """Send the first request of a login, which each broker answers, and no key is derived for."""
+    message = LoginRequest(message=ClientFirst(user, "only-a-look").text)
+    try:
+        await session.call(LoginChallenge, "POST", address, paths.LOGIN, message=message, timeout_ms=timeout_ms)
+    except NotFoundError:
+        await _ask(session, address, timeout_ms)  # It may be a broker of an earlier version.
+    except InvalidRequestError as error:
+        if error.code not in (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG):
+            raise  # Otherwise the command itself reports what is wrong: the user's name, or no cluster key.
 
 
 async def _other_server(session: HttpSession, address: Address, refused: RaftlogError) -> str:

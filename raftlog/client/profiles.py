@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from raftlog.client.secrets import run_secret_command, warn_if_readable_by_others
-from raftlog.client.security import Security
+from raftlog.client.security import LOGINS, Security
 from raftlog.client.settings import Place, Settled, settle
 from raftlog.errors import ConfigError
 
@@ -54,6 +54,8 @@ class Profile:
     """A file with the user's password."""
     password_command: tuple[str, ...] = ()
     """A command that prints the user's password."""
+    login: str = ""
+    """How the password is used: `scram` or `basic`; "": `scram`."""
     token_file: str = ""
     """A file with a bearer token, such as `raftlog login` writes."""
     token_command: tuple[str, ...] = ()
@@ -238,6 +240,8 @@ class _Parser:
             return self._list(profile, key, value)
         if not isinstance(value, str):
             raise self._error(f"{key}: expected text, received {type(value).__name__}", key, profile)
+        if key == "login" and value not in ("", *LOGINS):
+            raise self._error(f"login: expected {' or '.join(LOGINS)}, received {value!r:.80}", key, profile)
         if key in _FILES and value:
             return str(self._path.parent / _expanded(value))
         return value

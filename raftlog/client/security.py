@@ -15,7 +15,8 @@ import orjson
 from raftlog.client.secrets import read_secret
 from raftlog.errors import ConfigError
 from raftlog.tls import TlsContext, TlsFiles, client_context
-from raftlog.transport.token_source import TokenSource, require_token
+from raftlog.transport.password_login import PasswordLogin
+from raftlog.transport.token_source import RenewedToken, TokenSource, require_token
 
 _MAX_FILE_BYTES = 64 << 10
 
@@ -24,8 +25,12 @@ _MAX_FILE_BYTES = 64 << 10
 class Security:
     """TLS files and credentials of a client. Its text shows no secret.
 
-    TLS is used with brokers whose URL begins with `https://`. A password or a token is sent to those only, and to
-    brokers on the same machine. Certificates are read when the client is made, and again after they have changed.
+    TLS is used with brokers whose URL begins with `https://`. Credentials are used with those only, and with brokers on
+    the same machine. Certificates are read when the client is made, and again after they have changed.
+
+    A password is not sent: the client logs in by SCRAM-SHA-256, and the broker proves that it knows the user. With
+    `login="basic"` each request has the password itself, for a proxy that checks it before the brokers, or for brokers
+    without a cluster key.
 
     A token is in `token`, in `token_file`, or from `token_provider`. The last two are read, or called, again before the
     token expires, and when a broker refuses it. While a call fails, a token that is still valid is used.
@@ -36,7 +41,8 @@ class Security:
         key_file: PEM file of its key, without a password.
         username: the user's name.
         password: the user's password.
-        password_file: a file whose only line is the password. It is read when a client is made.
+        password_file: a file whose only line is the password. It is read when a client is made, and at each login.
+        login: how a password is used, `scram` or `basic`.
         token: a bearer token, in place of a user.
         token_file: a file with a token, or with the JSON document that `raftlog login` writes.
         token_provider: a function, plain or async, that returns a token. A plain one runs in a thread: it may block.
@@ -57,6 +63,8 @@ class Security:
     """The user's password."""
     password_file: str = ""
     """A file whose only line is the password."""
+    login: str = "scram"
+    """How a password is used: `scram` or `basic`."""
     token: str = field(default="", repr=False)
     """A bearer token, in place of a user."""
     token_file: str = ""
@@ -71,19 +79,24 @@ class Security:
                 raise ConfigError(f"{option}: expected a str, received {type(value).__name__}")
         if bool(self.cert_file) != bool(self.key_file):
             raise ConfigError("cert_file, key_file: expected both or none")
-        if self.password and self.password_file:
-            raise ConfigError("password, password_file: expected one of them")
-        if bool(self.username) != bool(self.password or self.password_file):
-            raise ConfigError("username, password or password_file: expected both or none")
+        self._check_user()
         if self.token_provider is not None and not callable(self.token_provider):
             raise ConfigError(f"token_provider: expected a function, received {type(self.token_provider).__name__}")
         given = [name for name in ("token", "token_file", "token_provider", "username") if getattr(self, name)]
         if len(given) > 1:
             raise ConfigError(f"{', '.join(given)}: expected one of them")
-        if ":" in self.username:
-            raise ConfigError(f"username: expected a name without a colon, received {self.username!r:.80}")
         if not self.token.isascii() or not self.token.isprintable() or " " in self.token:
             raise ConfigError("token: expected printable ASCII without spaces")
+
+    def _check_user(self) -> None:
+        if self.password and self.password_file:
+            raise ConfigError("password, password_file: expected one of them")
+        if bool(self.username) != bool(self.password or self.password_file):
+            raise ConfigError("username, password or password_file: expected both or none")
+        if ":" in self.username:
+            raise ConfigError(f"username: expected a name without a colon, received {self.username!r:.80}")
+        if self.login not in LOGINS:
+            raise ConfigError(f"login: expected {' or '.join(LOGINS)}, received {self.login!r:.80}")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Security:
@@ -97,7 +110,7 @@ class Security:
         """
         found = os.environ if environment is None else environment
         texts: dict[str, Any] = {option: found.get(f"RAFTLOG_{option.upper()}", "") for option in _TEXTS}
-        return cls(**texts)
+        return cls(**texts | {"login": texts["login"] or LOGINS[0]})
 
     def tls_context(self) -> TlsContext | None:
         """Return the TLS with which brokers are dialled; None: the system's CAs are trusted.
@@ -119,18 +132,34 @@ class Security:
         """
         if self.token:
             return f"Bearer {self.token}"
-        if self.username:
-            password = self.password or read_secret(self.password_file, "password_file")
-            return "Basic " + base64.b64encode(f"{self.username}:{password}".encode()).decode()
+        if self.username and self.login == "basic":
+            return "Basic " + base64.b64encode(f"{self.username}:{self.read_password()}".encode()).decode()
         return ""
 
-    def token_source(self) -> TokenSource | None:
-        """Return the tokens of `token_file` or `token_provider`, for one session; None: neither is set."""
+    def token_source(self) -> RenewedToken | None:
+        """Return what gets tokens for one session, by a login too; None: the client has none, or a fixed one.
+
+        Raises:
+            ConfigError: `password_file` cannot be read.
+        """
+        if self.username and self.login == "scram":
+            self.read_password()
+            return PasswordLogin(self.username, self.read_password)
         if self.token_provider is not None:
             return TokenSource(self.token_provider)
         return TokenSource(partial(read_token, self.token_file), "token_file") if self.token_file else None
 
+    def read_password(self) -> str:
+        """Return the user's password.
 
+        Raises:
+            ConfigError: `password_file` cannot be read.
+        """
+        return self.password or read_secret(self.password_file, "password_file")
+
+
+LOGINS = ("scram", "basic")
+"""How a password may be used; the first is the default."""
 _TEXTS = tuple(option.name for option in fields(Security) if option.name != "token_provider")
 
 

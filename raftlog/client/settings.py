@@ -13,11 +13,12 @@ VARIABLES = {
     "user": "RAFTLOG_USERNAME",
     "password": "RAFTLOG_PASSWORD",
     "password_file": "RAFTLOG_PASSWORD_FILE",
+    "login": "RAFTLOG_LOGIN",
     "token": "RAFTLOG_TOKEN",
     "token_file": "RAFTLOG_TOKEN_FILE",
 }
 """The environment variable of each setting."""
-_ALONE = ("bootstrap", "ca_file")
+_ALONE = ("bootstrap", "ca_file", "login")
 _CERTIFICATE = ("cert_file", "key_file")
 PASSWORDS = ("password", "password_file", "password_command")
 TOKENS = ("token", "token_file", "token_command")

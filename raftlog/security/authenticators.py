@@ -1,4 +1,4 @@
-"""The chain that finds the principal of a request: node proof, password, token, certificate.
+"""The chain that finds the principal of a request: node proof, password, session token, token, certificate.
 
 A principal that was found is remembered under a keyed hash of the credentials, which are not kept. A password counts
 until its user changes; wrong credentials are refused for a few seconds without a new check.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
 import re
 import secrets
@@ -21,11 +22,15 @@ from raftlog.model import MIN_SCRAM_ITERATIONS, UserCredential
 from raftlog.runtime import Clock
 from raftlog.security.audit import AuditTrail
 from raftlog.security.identity import Peer
+from raftlog.security.logins import METHOD, MISSING_VERIFIERS
 from raftlog.security.node_proof import SCHEME as NODE_SCHEME
 from raftlog.security.node_proof import NodeProofs
 from raftlog.security.password_checks import PasswordChecks
-from raftlog.security.passwords import is_password_of, prepared
+from raftlog.security.passwords import is_password_of
 from raftlog.security.principal import ANONYMOUS, Principal
+from raftlog.security.session_tokens import PREFIX as SESSION_PREFIX
+from raftlog.security.session_tokens import SessionTokens
+from raftlog.wire.saslprep import prepared
 
 MAX_CREDENTIALS = 8_192
 """Characters of an `Authorization` header: tokens with many claims are long."""
@@ -38,7 +43,9 @@ MAX_REFUSED_TOKENS = 1_000
 """Tokens that are remembered as refused. They never displace credentials that were accepted."""
 FOREVER = float("inf")
 _MAX_SCHEME = 16
-_METHODS = {"basic": "password", "bearer": "token", NODE_SCHEME.lower(): "node"}
+_SESSION = "session token"
+"""In place of the scheme of a session token. No header has this scheme: it has a space."""
+_METHODS = {"basic": "password", "bearer": "token", _SESSION: METHOD, NODE_SCHEME.lower(): "node"}
 """What the audit log calls the schemes."""
 _USER = re.compile(r"[\w.@-]{1,128}")
 Users = Mapping[str, UserCredential]
@@ -104,7 +111,8 @@ class Authenticators:
         users: returns the users of the newest image; raises `RetriableError` while there is none.
         proofs: checks the proofs of nodes; None: this node has no cluster key.
         tokens: verifies bearer tokens; None: they are refused.
-        allow_plain_passwords: accept passwords without TLS from other machines.
+        sessions: verifies session tokens, which logins by password return; None: they are refused.
+        allow_plain_passwords: accept passwords, and session tokens, without TLS from other machines.
         allow_plain_tokens: accept tokens without TLS from other machines.
         audit: notes logins; None: there is no audit log.
     """
@@ -116,6 +124,7 @@ class Authenticators:
         *,
         proofs: NodeProofs | None = None,
         tokens: TokenVerifier | None = None,
+        sessions: SessionTokens | None = None,
         allow_plain_passwords: bool = False,
         allow_plain_tokens: bool = False,
         audit: AuditTrail | None = None,
@@ -125,7 +134,12 @@ class Authenticators:
         self._clock = clock
         self._proofs = proofs
         self._tokens = tokens
-        self._allow_plain = {"basic": allow_plain_passwords, "bearer": allow_plain_tokens}
+        self._sessions = sessions
+        self._allow_plain = {
+            "basic": allow_plain_passwords,
+            _SESSION: allow_plain_passwords,
+            "bearer": allow_plain_tokens,
+        }
         self._checks = PasswordChecks()
         self._key = secrets.token_bytes(32)
         self._known = _Remembered(MAX_REMEMBERED)
@@ -158,8 +172,7 @@ class Authenticators:
             raise AuthenticationError(
                 f"Authorization: expected at most {MAX_CREDENTIALS} characters, received {len(authorization)}"
             )
-        scheme, _, text = authorization.partition(" ")
-        scheme, text = scheme.lower(), text.strip()
+        scheme, text = _scheme_and_text(authorization)
         if not (peer.is_private or self._allow_plain.get(scheme, True)):
             sent = "password" if scheme == "basic" else "token"
             raise AuthenticationError(
@@ -179,6 +192,8 @@ class Authenticators:
             return self._remember(key, Identified(principal, self._clock.monotonic_ms() + 1_000 * valid_s))
         if scheme == NODE_SCHEME.lower() and peer.certificate is not None:
             return self._certified(peer, peer.certificate)  # Other nodes have the cluster key already, or still.
+        if scheme == _SESSION:
+            return self._check_session(key, peer.address, text)
         if scheme == "bearer" and self._tokens is not None:
             return self._check_token(key, peer.address, text)
         accepted = [name for name, has in (("Basic", True), ("Bearer", self._tokens is not None)) if has]
@@ -209,7 +224,7 @@ class Authenticators:
 
     def _note_failure(self, peer: Peer, authorization: str | None, error: AuthenticationError) -> None:
         assert self._audit is not None
-        scheme = (authorization or "").partition(" ")[0].lower()
+        scheme, _ = _scheme_and_text(authorization or "")
         self._audit.login_failed(peer.address, _METHODS.get(scheme, "other"), error.message)
 
     async def _noted(self, found: Awaitable[Identified], peer: Peer, authorization: str | None) -> Identified:
@@ -237,10 +252,7 @@ class Authenticators:
     async def _check_password(self, key: bytes, address: str, user: str, password: str) -> Identified:
         credential = self._users().get(user)
         if credential is not None and not credential.stored_key:
-            raise RetriableError(
-                "this broker has not received the verifiers of passwords: set security.cluster_key_file on the "
-                "controllers, restart them, then restart this broker"
-            )
+            raise RetriableError(MISSING_VERIFIERS)
         check = partial(is_password_of, credential or self._unknown_users, password)
         fits = await self._checks.run(key, address, check)
         if fits and credential is not None:
@@ -250,6 +262,16 @@ class Authenticators:
         error = AuthenticationError(f"the password of user {user}, or the user, is wrong")
         self._known.keep(key, _Refused(error, self._clock.monotonic_ms() + REFUSED_MS, user, credential))
         raise error
+
+    def _check_session(self, key: bytes, address: str, token: str) -> Identified:
+        if self._sessions is None:
+            raise AuthenticationError("session tokens need security.cluster_key_file, which is not set on this node")
+        now_s = self._clock.wall_us() / 1e6
+        found = self._sessions.verify(token, self._users(), now_s)
+        principal = Principal(f"User:{found.user}")
+        self._note_login(principal, address, METHOD, hashlib.sha256(token.encode()).digest())
+        until_ms = self._clock.monotonic_ms() + 1_000 * (found.expires_s - now_s)
+        return self._remember(key, Identified(principal, until_ms, found.user, found.credential, found.expires_s))
 
     async def _check_token(self, key: bytes, address: str, token: str) -> Identified:
         assert self._tokens is not None
@@ -268,6 +290,13 @@ class Authenticators:
         left_ms = 1_000 * bearer.expires_s - self._clock.wall_us() / 1_000
         kept_ms = self._clock.monotonic_ms() + min(left_ms, TOKEN_MS)
         return self._remember(key, Identified(principal, kept_ms, expires_s=bearer.expires_s))
+
+
+def _scheme_and_text(authorization: str) -> tuple[str, str]:
+    """Return the scheme in lower case, or `_SESSION`, and what follows it."""
+    scheme, _, text = authorization.partition(" ")
+    scheme, text = scheme.lower(), text.strip()
+    return _SESSION if scheme == "bearer" and text.startswith(SESSION_PREFIX) else scheme, text
 
 
 def _is_group(name: str) -> bool:

@@ -36,6 +36,18 @@ def sender_of(request: web.Request) -> Sender:
     return sender
 
 
+def peer_of(transport: asyncio.BaseTransport | None, cluster_id: str) -> Peer:
+    """Return the other end of a connection."""
+    if transport is None:
+        return Peer("")
+    address = str((transport.get_extra_info("peername") or ("",))[0])
+    if transport.get_extra_info("ssl_object") is None:
+        return Peer(address)
+    certificate = transport.get_extra_info("peercert")
+    principal = certificate_principal(certificate, cluster_id) if certificate else None
+    return Peer(address, True, principal)
+
+
 class Guard:
     """Checks the requests of one listener.
 
@@ -61,14 +73,7 @@ class Guard:
 
     def peer_of(self, transport: asyncio.BaseTransport | None) -> Peer:
         """Return the other end of a connection."""
-        if transport is None:
-            return Peer("")
-        address = str((transport.get_extra_info("peername") or ("",))[0])
-        if transport.get_extra_info("ssl_object") is None:
-            return Peer(address)
-        certificate = transport.get_extra_info("peercert")
-        principal = certificate_principal(certificate, self._cluster_id) if certificate else None
-        return Peer(address, True, principal)
+        return peer_of(transport, self._cluster_id)
 
     def identify(self, peer: Peer, authorization: str | None) -> Identified | Awaitable[Identified]:
         """Return the principal of a request at once if its credentials are known, else an awaitable.

@@ -80,6 +80,10 @@ class NodeProofs:
             )
         return Principal(name), time_s + VALID_S - now_s
 
+    def derived(self, purpose: str) -> bytes:
+        """Return a key for another purpose, which every node of the cluster can make."""
+        return hmac.digest(self.key, f"raftlog-{purpose}-1\n{self.cluster_id}\n".encode(), "sha256")
+
     def _mac(self, claim: str) -> str:
         message = f"raftlog-node-1\n{self.cluster_id}\n{claim}".encode()
         return hmac.digest(self.key, message, "sha256").hex()

@@ -14,9 +14,11 @@ from raftlog.runtime import Clock
 from raftlog.security.access import Access
 from raftlog.security.authenticators import Authenticators
 from raftlog.security.guard import Guard
+from raftlog.security.logins import LoginKeys, Logins
 from raftlog.security.node_audit import NodeAudit
 from raftlog.security.node_proof import SCHEME, NodeProofs
 from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
+from raftlog.security.session_tokens import SessionTokens
 from raftlog.serving.reloads import Reloads
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ class NodeSecurity:
     internal: Guard | None
     proofs: NodeProofs | None
     clock: Clock
+    logins: Logins | None
+    """Logins by password, also without an authorizer; None: there is no cluster key."""
 
     def is_node(self, authorization: str | None) -> bool:
         """Return whether a request's `Authorization` is the proof of a node, also without an authorizer."""
@@ -118,13 +122,25 @@ def node_security(
     settings = config.security
     audit = None if shared.audit is None else shared.audit.trail
     access = Access(settings.authorizer, rules, super_users=settings.super_users, audit=audit)
+    sessions = None if proofs is None else SessionTokens(proofs.derived("session-tokens"))
+    logins = None
+    if proofs is not None and sessions is not None:
+        logins = Logins(
+            users,
+            clock,
+            keys=LoginKeys(proofs.derived("login-nonces"), proofs.derived("unknown-users")),
+            tokens=sessions,
+            allow_plain=settings.allow_plain_passwords,
+            audit=audit,
+        )
     if settings.authorizer == "off":
-        return NodeSecurity(access=access, public=None, internal=None, proofs=proofs, clock=clock)
+        return NodeSecurity(access=access, public=None, internal=None, proofs=proofs, clock=clock, logins=logins)
     chain = Authenticators(
         users,
         clock,
         proofs=proofs,
         tokens=shared.tokens,
+        sessions=sessions,
         allow_plain_passwords=settings.allow_plain_passwords,
         allow_plain_tokens=settings.tokens is not None and settings.tokens.allow_plain,
         audit=audit,
@@ -133,7 +149,7 @@ def node_security(
         Guard(RouteTable(routes), chain, access, cluster_id=config.cluster_id, listener=name)
         for name, routes in (("public", PUBLIC), ("internal", INTERNAL))
     )
-    return NodeSecurity(access=access, public=public, internal=internal, proofs=proofs, clock=clock)
+    return NodeSecurity(access=access, public=public, internal=internal, proofs=proofs, clock=clock, logins=logins)
 
 
 def _token_issuer(config: NodeConfig, clock: Clock) -> TokenIssuer | None:

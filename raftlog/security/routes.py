@@ -16,6 +16,7 @@ from raftlog.wire import paths
 _READS = ("GET", "OPTIONS")
 _WORK = frozenset(
     {
+        paths.LOGIN,
         paths.PRODUCERS,
         paths.PRODUCE,
         paths.FETCH,
@@ -127,6 +128,7 @@ PUBLIC: tuple[Route, ...] = (
     _open("GET", paths.OPENAPI),
     _open("OPTIONS", paths.TOPIC_RECORDS),
     _open("OPTIONS", paths.RECORDS),
+    _open("POST", paths.LOGIN),
     _route("GET", paths.METRICS, _cluster("describe")),
     _route("GET", paths.CLUSTER),
     _route("GET", paths.CONTROLLER),

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import aiohttp
 import orjson
@@ -33,7 +33,7 @@ from raftlog.tls import TlsContext, TlsFiles, client_context, explain
 from raftlog.transport import pacing
 from raftlog.transport.lean import LeanPool
 from raftlog.transport.throttles import Throttles
-from raftlog.transport.token_source import TokenSource
+from raftlog.transport.token_source import RenewedToken, Server
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
 
@@ -49,6 +49,20 @@ class Answer:
 
     status: int
     body: Buffer
+
+
+class _Wanted(NamedTuple):
+    """A request to any address, without the credentials."""
+
+    method: str
+    path: str
+    query: Mapping[str, str | int] | None
+    body: Buffer | Sequence[Buffer] | None
+    content_type: str
+    accept: str
+    fields: Mapping[str, str] | None
+    is_confidential: bool = False
+    """Whether it is sent with TLS or within one machine only, as a request with credentials is."""
 
 
 class PeerAnswerError(RaftlogError):
@@ -78,7 +92,7 @@ class HttpSession:
         connections_per_host: int = 64,
         tls: TlsContext | None = None,
         authorization: str = "",
-        tokens: TokenSource | None = None,
+        tokens: RenewedToken | None = None,
         client_id: str = "",
         credentials: Callable[[Address], Mapping[str, str]] | None = None,
     ) -> None:
@@ -144,78 +158,73 @@ class HttpSession:
             UnknownOutcomeError: sent, but no answer within `timeout_ms`.
             RaftlogError: the peer's error, in its own class.
         """
-        given: dict[str, Any] = {
-            "timeout_ms": timeout_ms,
-            "query": query,
-            "body": body,
-            "content_type": content_type,
-            "accept": accept,
-            "fields": fields,
-        }
+        wanted = _Wanted(method, path, query, body, content_type, accept, fields)
         if self._tokens is None:
-            return await self._with_tls(method, address, path, authorization=self._authorization, **given)
-        left_ms = _countdown(timeout_ms)
-        authorization = await self._tokens.current(timeout_ms)
-        given["timeout_ms"] = left_ms()
+            return await self._with_tls(address, wanted, self._authorization, timeout_ms)
+        left_ms, server = _countdown(timeout_ms), Server(address, partial(self._post, address))
+        authorization = await self._tokens.current(timeout_ms, server)
         try:
-            return await self._with_tls(method, address, path, authorization=authorization, **given)
+            return await self._with_tls(address, wanted, authorization, left_ms())
         except AuthenticationError:
-            instead = await self._tokens.after_refusal(authorization, left_ms())
+            instead = await self._tokens.after_refusal(authorization, left_ms(), server)
             if instead is None:
                 raise
-        given["timeout_ms"] = left_ms()
-        return await self._with_tls(method, address, path, authorization=instead, **given)
+        return await self._with_tls(address, wanted, instead, left_ms())
 
-    async def _with_tls(self, method: str, address: Address, path: str, **given: Any) -> Answer:
+    async def _post(self, address: Address, path: str, body: bytes, timeout_ms: int) -> Buffer:
+        """Send a request that gets a token, so that others must not read the answer."""
+        wanted = _Wanted("POST", path, None, body, media.JSON, media.JSON, None, is_confidential=True)
+        return (await self._with_tls(address, wanted, "", timeout_ms)).body
+
+    async def _with_tls(self, address: Address, wanted: _Wanted, authorization: str, timeout_ms: int) -> Answer:
         """Send a request; send it again with TLS if the port takes nothing else."""
         if address.authority in self._tls_only:
             address = address._replace(tls=True)
         try:
-            return await self._request(method, address, path, **given)
+            return await self._send(address, wanted, authorization, timeout_ms)
         except InvalidRequestError as error:
             if error.code is not ErrorCode.TLS_REQUIRED or address.tls:
                 raise
         self._tls_only.add(address.authority)
-        return await self._request(method, address._replace(tls=True), path, **given)
+        return await self._send(address._replace(tls=True), wanted, authorization, timeout_ms)
 
-    async def _request(
-        self,
-        method: str,
-        address: Address,
-        path: str,
-        *,
-        timeout_ms: int,
-        query: Mapping[str, str | int] | None,
-        body: Buffer | Sequence[Buffer] | None,
-        content_type: str,
-        accept: str,
-        fields: Mapping[str, str] | None,
-        authorization: str,
+    async def _send(self, address: Address, wanted: _Wanted, authorization: str, timeout_ms: int) -> Answer:
+        """Send a request to one address, over a lean connection or aiohttp's."""
+        _require_name(self.dialled(address).host)
+        if authorization or wanted.is_confidential:
+            require_confidential(address)
+        headers = {"Accept": wanted.accept, "Accept-Encoding": "identity", media.DEADLINE_MS: str(timeout_ms)}
+        if wanted.fields is not None:
+            headers |= wanted.fields
+        headers |= self._sender_headers(address, authorization)
+        body = wanted.body
+        parts = [] if body is None else [body] if isinstance(body, bytes | bytearray | memoryview) else body
+        if wanted.method == "POST" and wanted.path in paths.RAW and wanted.query is None:
+            return await self._send_lean(address, wanted, parts, headers, timeout_ms)
+        return await self._send_by_aiohttp(address, wanted, parts, headers, timeout_ms)
+
+    async def _send_lean(
+        self, address: Address, wanted: _Wanted, parts: Sequence[Buffer], headers: dict[str, str], timeout_ms: int
     ) -> Answer:
         dialled = self.dialled(address)
-        url = f"{dialled.url}{path}"
-        _require_name(dialled.host)
-        headers = {"Accept": accept, "Accept-Encoding": "identity", media.DEADLINE_MS: str(timeout_ms)}
-        if fields is not None:
-            headers |= fields
-        headers |= self._sender_headers(address, authorization)
-        parts = [] if body is None else [body] if isinstance(body, bytes | bytearray | memoryview) else body
-        if method == "POST" and path in paths.RAW and query is None:
-            lean_fields = [*headers.items(), ("Content-Type", content_type)]
-            status, answered = await self._lean_pool().post(
-                dialled,
-                path,
-                parts,
-                timeout_ms=timeout_ms,
-                fields=lean_fields,
-                server_name=address.host,
-                on_throttle=partial(self.throttles.note, address),
-            )
-            return _answer(method, url, status, answered)
-        if body is not None:
-            headers["Content-Type"] = content_type
+        status, answered = await self._lean_pool().post(
+            dialled,
+            wanted.path,
+            parts,
+            timeout_ms=timeout_ms,
+            fields=[*headers.items(), ("Content-Type", wanted.content_type)],
+            server_name=address.host,
+            on_throttle=partial(self.throttles.note, address),
+        )
+        return _answer(wanted.method, f"{dialled.url}{wanted.path}", status, answered)
+
+    async def _send_by_aiohttp(
+        self, address: Address, wanted: _Wanted, parts: Sequence[Buffer], headers: dict[str, str], timeout_ms: int
+    ) -> Answer:
+        method, url = wanted.method, f"{self.dialled(address).url}{wanted.path}"
+        if wanted.body is not None:
+            headers["Content-Type"] = wanted.content_type
             headers["Content-Length"] = str(sum(len(part) for part in parts))
-        data = None if body is None else _pieces(parts)
         # Not aiohttp's own time limit, which loses a cancellation that comes in the same moment: its timer is entered
         # twice, and takes back one cancellation each time.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout_ms / 1000)
@@ -225,8 +234,8 @@ class HttpSession:
                 self._pool().request(
                     method,
                     url,
-                    params=query,
-                    data=data,
+                    params=wanted.query,
+                    data=None if wanted.body is None else _pieces(parts),
                     headers=headers,
                     timeout=timeout,
                     allow_redirects=False,
@@ -248,7 +257,6 @@ class HttpSession:
         """Return the header fields that name the sender of a request to an address."""
         headers = {}
         if authorization:
-            require_confidential(address)
             headers["Authorization"] = authorization
         if self.client_id:
             headers[media.CLIENT_ID] = self.client_id

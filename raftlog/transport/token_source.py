@@ -1,6 +1,6 @@
 """The newest bearer token of a client: requested before the old one expires, and again when a server refuses it.
 
-One call of the provider runs at a time, and no request of a client with a valid token waits for it.
+One request for a token runs at a time, and no request of a client with a valid token waits for it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import inspect
 import logging
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import orjson
 
 from raftlog.errors import ConfigError, RaftlogError, RetriableError
+from raftlog.model import Address
 from raftlog.runtime import Tasks
+from raftlog.wire.codec import Buffer
 
 _log = logging.getLogger(__name__)
 TokenProvider: TypeAlias = Callable[[], "str | Awaitable[str]"]
@@ -65,18 +68,29 @@ def require_token(token: object, name: str) -> str:
     return token
 
 
-class TokenSource:
-    """The newest token of a provider. It belongs to one event loop."""
+class Server(NamedTuple):
+    """The server that a request goes to, where a login gets its token."""
 
-    def __init__(self, provider: TokenProvider, name: str = "token_provider") -> None:
-        self._provider = provider
+    address: Address
+    post: Callable[[str, bytes, int], Awaitable[Buffer]]
+    """Sends JSON to a path without credentials, within milliseconds; returns the answer's body."""
+
+
+class RenewedToken(ABC):
+    """The newest token of a client, whatever it comes from. It belongs to one event loop.
+
+    Args:
+        name: what it comes from, in errors.
+    """
+
+    def __init__(self, name: str) -> None:
         self._name = name
         self._token = ""
         self._usable_until_s = self._renew_at_s = -math.inf
         """Seconds since 1970."""
         self._received_s = -math.inf
         """When the newest token came, or a call failed; monotonic."""
-        self._call: asyncio.Task[str] | None = None
+        self._call: asyncio.Task[None] | None = None
         self._tasks = Tasks("tokens")
 
     @property
@@ -84,43 +98,52 @@ class TokenSource:
         """The field `Authorization` with the newest token; "": there is none yet."""
         return f"Bearer {self._token}" if self._token else ""
 
-    async def current(self, timeout_ms: int) -> str:
+    async def current(self, timeout_ms: int, server: Server | None = None) -> str:
         """Return the field `Authorization` with a token that is valid now; wait for one if need be.
 
+        Args:
+            server: where the request goes to.
+
         Raises:
-            RetriableError: the provider failed, or did not return before the timeout.
-            ConfigError: what it returned is not a token.
+            RetriableError: there is no token before the timeout.
+            ConfigError: what was received is not a token.
+            AuthenticationError: the client's password is wrong, or the server is an impostor.
         """
         now_s = time.time()
         if now_s < self._renew_at_s:
             return self.authorization
         if now_s < self._usable_until_s:
             if self._call is None and time.monotonic() - self._received_s >= RETRY_S:
-                self._begin().add_done_callback(self._warn)
+                self._begin(timeout_ms, server).add_done_callback(self._warn)
             return self.authorization
-        return await self._next(timeout_ms)
+        return await self._next(timeout_ms, server)
 
-    async def after_refusal(self, refused: str, timeout_ms: int) -> str | None:
+    async def after_refusal(self, refused: str, timeout_ms: int, server: Server | None = None) -> str | None:
         """Return the field with another token than one that was refused; None: there is none now.
 
         Args:
             refused: the field that was sent.
+            server: where it was refused.
 
         Raises:
-            RetriableError, ConfigError: see `current`.
+            RetriableError, ConfigError, AuthenticationError: see `current`.
         """
         if refused == self.authorization:
             if self._call is None and time.monotonic() - self._received_s < LEAST_AGE_S:
                 return None
-            await self._next(timeout_ms)
+            await self._next(timeout_ms, server)
         return self.authorization if self.authorization != refused else None
 
     async def close(self) -> None:
-        """Cancel a call of the provider."""
+        """Cancel a call that is under way."""
         await self._tasks.close()
 
-    async def _next(self, timeout_ms: int) -> str:
-        call = self._begin()
+    @abstractmethod
+    async def _obtain(self, timeout_ms: int, server: Server | None) -> tuple[str, float]:
+        """Return a new token, and for how many seconds it is valid."""
+
+    async def _next(self, timeout_ms: int, server: Server | None) -> str:
+        call = self._begin(timeout_ms, server)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await asyncio.shield(call)
@@ -128,27 +151,42 @@ class TokenSource:
             raise RetriableError(f"{self._name}: no token within {timeout_ms} ms") from None
         return self.authorization
 
-    def _begin(self) -> asyncio.Task[str]:
+    def _begin(self, timeout_ms: int, server: Server | None) -> asyncio.Task[None]:
         if self._call is None:
-            self._call = self._tasks.spawn(self._provide(), name=self._name, awaited=True)
+            self._call = self._tasks.spawn(self._provide(timeout_ms, server), name=self._name, awaited=True)
         return self._call
 
-    async def _provide(self) -> str:
+    async def _provide(self, timeout_ms: int, server: Server | None) -> None:
+        try:
+            token, valid_s = await self._obtain(timeout_ms, server)
+            now_s = time.time()
+            self._token = token
+            self._usable_until_s = now_s + max(valid_s, LEAST_AGE_S)
+            self._renew_at_s = now_s + max(valid_s - min(_EARLIEST_S, _EARLY * valid_s), LEAST_AGE_S)
+        finally:
+            if self._call is asyncio.current_task():
+                self._received_s, self._call = time.monotonic(), None
+
+    def _warn(self, call: asyncio.Task[None]) -> None:
+        if not call.cancelled() and (error := call.exception()) is not None:
+            _log.warning("the next token is not available; the old one is still valid: %s", error)
+
+
+class TokenSource(RenewedToken):
+    """The tokens of a provider."""
+
+    def __init__(self, provider: TokenProvider, name: str = "token_provider") -> None:
+        super().__init__(name)
+        self._provider = provider
+
+    async def _obtain(self, timeout_ms: int, server: Server | None) -> tuple[str, float]:  # noqa: ARG002
         try:
             token = require_token(await self._called(), self._name)
         except RaftlogError:
             raise
         except Exception as error:
             raise RetriableError(f"{self._name} failed: {type(error).__name__}: {error!s:.200}") from error
-        else:
-            now_s, expires_s = time.time(), expiry_of(token)
-            self._token = token
-            self._usable_until_s = max(expires_s, now_s + LEAST_AGE_S)
-            early_s = min(_EARLIEST_S, _EARLY * (expires_s - now_s))
-            self._renew_at_s = max(expires_s - early_s, now_s + LEAST_AGE_S)
-            return token
-        finally:
-            self._received_s, self._call = time.monotonic(), None
+        return token, expiry_of(token) - time.time()
 
     async def _called(self) -> object:
         call = self._provider
@@ -157,7 +195,3 @@ class TokenSource:
         else:
             returned = await asyncio.to_thread(call)
         return await returned if inspect.isawaitable(returned) else returned
-
-    def _warn(self, call: asyncio.Task[str]) -> None:
-        if not call.cancelled() and (error := call.exception()) is not None:
-            _log.warning("the next token is not available; the old one is still valid: %s", error)

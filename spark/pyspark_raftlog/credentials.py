@@ -38,6 +38,7 @@ class Credentials:
     key_file: str = ""
     user: str = ""
     password_file: str = ""
+    login: str = ""
     token_file: str = ""
 
     def check(self) -> None:
@@ -53,9 +54,9 @@ class Credentials:
                 read_token(security.token_file)
 
     def resolve(self) -> tuple[Security, str]:
-        """Return what the options and this process's variables say, and the value of the field `Authorization`.
+        """Return what the options and this process's variables say, and a fixed field `Authorization`.
 
-        Options have precedence. The password is read again, so a new task uses a replaced one.
+        Options have precedence. The password's file is read, now and at each login, so a new task uses a replaced one.
 
         Raises:
             ConfigError: a file is missing or cannot be used, or an option needs another one.
@@ -64,6 +65,8 @@ class Credentials:
         options = {name: located(value) if name in _FILES else value for name, value in given.items()}
         with _in_sparks_words():
             security = security_of(settle([Place("option", options), from_variables(os.environ)]))
+            if security.username:
+                security.read_password()
             return security, security.authorization
 
 

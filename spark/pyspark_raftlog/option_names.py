@@ -13,7 +13,7 @@ from typing import TypeVar
 from raftlog.errors import ConfigError
 
 T = TypeVar("T")
-CREDENTIAL_OPTIONS = ("caFile", "certFile", "keyFile", "user", "passwordFile", "tokenFile")
+CREDENTIAL_OPTIONS = ("caFile", "certFile", "keyFile", "user", "passwordFile", "login", "tokenFile")
 KNOWN_OPTIONS = (
     "bootstrap",
     "dial",

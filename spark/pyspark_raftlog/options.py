@@ -157,7 +157,7 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
 
 def credentials_of(given: RawOptions) -> Credentials:
     """Return the options for TLS and credentials."""
-    ca_file, cert_file, key_file, user, password_file, token_file = (
+    ca_file, cert_file, key_file, user, password_file, login, token_file = (
         given.take(name, str, "") for name in CREDENTIAL_OPTIONS
     )
     return Credentials(
@@ -166,6 +166,7 @@ def credentials_of(given: RawOptions) -> Credentials:
         key_file=key_file,
         user=user,
         password_file=password_file,
+        login=login,
         token_file=token_file,
     )
 

@@ -23,9 +23,10 @@ from raftlog.broker.openapi.document import document
 from raftlog.broker.openapi.operations import OPERATIONS
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.record import NewRecord, build_batch
-from raftlog.wire import media, paths
+from raftlog.wire import media, paths, scram
 from raftlog.wire.codec import encode_frame
 from raftlog.wire.data import ProducePartition, ProduceRequest
+from raftlog.wire.scram import ClientFirst
 
 pytestmark = pytest.mark.cluster
 DOCUMENT = document()
@@ -128,7 +129,9 @@ def head_of(raw: bytes) -> Any:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder: Path = tmp_path_factory.mktemp("openapi") / "cluster"
-    extra = {"*": {"broker": SETTINGS}}
+    folder.mkdir()
+    (folder / "cluster.key").write_text("k" * 40)
+    extra = {"*": {"broker": SETTINGS, "security": {"cluster_key_file": "../cluster.key"}}}
     with LocalCluster(folder, controllers=1, brokers=2, port=0, extra=extra) as running:
         yield running
 
@@ -433,6 +436,7 @@ async def answers_of_the_cluster(ask: Checked) -> None:
 async def answers_of_security(ask: Checked) -> None:
     await ask("PUT", paths.USER, 200, user="someone", body={"password": "long-enough-1"})
     await ask("PUT", paths.USER, 400, user="someone", body={"password": "short"})
+    await answers_of_logins(ask)
     rule = {"principal": "someone", "operation": "read", "resource_type": "topic", "resource_name": TOPIC}
     whole = {**rule, "pattern": "literal", "permission": "allow", "host": "*"}
     await ask("POST", paths.ACLS, 201, body={"acls": [rule, {**rule, "operation": "write"}]})
@@ -455,6 +459,19 @@ async def answers_of_security(ask: Checked) -> None:
     assert (await ask("GET", paths.USERS, 200)).json["users"]
     await ask("DELETE", paths.USER, 200, user="someone")
     await ask("DELETE", paths.USER, 404, user="someone")
+
+
+async def answers_of_logins(ask: Checked) -> None:
+    first = ClientFirst("someone", "client-nonce")
+    begun = await ask("POST", paths.LOGIN, 200, body={"message": first.text})
+    answer = scram.parse_server_first(begun.json["message"], first.nonce)
+    for password, expected in (("long-enough-1", 200), ("wrong-secret-1", 401)):
+        salted = scram.salted_password(password, answer.salt, answer.iterations)
+        message, _ = scram.client_final(first, answer, salted)
+        body = {"mechanism": scram.MECHANISM, "message": message, "first": first.text}
+        ended = await ask("POST", paths.LOGIN, expected, body=body)
+        assert expected != 200 or ended.json["access_token"]
+    await ask("POST", paths.LOGIN, 400, body={"message": "n,,r=x"})
 
 
 async def answers_of_the_node(ask: Checked) -> None:

@@ -149,7 +149,7 @@ def test_a_program_loads_a_profile_and_its_secrets(tmp_path: Path, monkeypatch: 
 
     assert by_file == Security(username="ann", password_file=str(secret))
     assert by_command == Security(username="ann", password=PLANTED)
-    assert by_file.authorization == by_command.authorization != ""
+    assert by_file.read_password() == by_command.read_password() == PLANTED
     provider = Profile.load("token").security().token_provider
     assert provider is not None
     assert provider() == PLANTED

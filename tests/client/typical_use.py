@@ -221,6 +221,7 @@ def security() -> None:
     trusted = Security(ca_file="ca.pem", username="alice", password="secret")
     assert_type(trusted.authorization, str)
     raftlog.Admin("https://broker:9400", security=trusted)
+    raftlog.Producer(BROKERS, security=Security(username="alice", password="secret", login="basic"))
     raftlog.Producer(BROKERS, security=Security(token_provider=lambda: "token"))
     blocking.Producer(BROKERS, security=Security(token_provider=fetched_token))
     raftlog.Producer(BROKERS, security=Security(token_file="token.json"))

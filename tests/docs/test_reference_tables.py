@@ -80,7 +80,8 @@ def test_every_spark_option_is_documented():
 
 
 _SHARED = {
-    "bootstrap", "clientid", "dial", "timeoutms", "cafile", "certfile", "keyfile", "user", "passwordfile", "tokenfile"
+    "bootstrap", "clientid", "dial", "timeoutms", "cafile", "certfile", "keyfile", "user", "passwordfile", "login",
+    "tokenfile",
 }  # fmt: skip
 """Options of the sink that the table of the source explains."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,6 +17,8 @@ import orjson
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.model import Acl, Address
 from raftlog.security.node_proof import NodeProofs
+from raftlog.wire import paths, scram
+from raftlog.wire.scram import ClientFirst
 
 KEY = "k" * 40
 PASSWORDS = {"admin": "admin-secret-1", "ruled": "ruled-secret-1", "nobody": "nobody-secret-1"}
@@ -92,3 +95,22 @@ async def caller(url: str) -> AsyncIterator[Caller]:
 
 def code_of(body: bytes) -> str:
     return str(orjson.loads(body)["error"]["code"])
+
+
+async def log_in(ask: Caller, first_url: str, second_url: str, user: str, password: str) -> tuple[int, dict[str, Any]]:
+    """Log in by raw requests, and check the server's proof."""
+    first = ClientFirst(user, secrets.token_urlsafe(18))
+    status, body = await ask("POST", first_url + paths.LOGIN, json={"message": first.text})
+    assert status == 200, body
+    answer = scram.parse_server_first(orjson.loads(body)["message"], first.nonce)
+    salted = scram.salted_password(password, answer.salt, answer.iterations)
+    message, expected = scram.client_final(first, answer, salted)
+    status, body = await ask("POST", second_url + paths.LOGIN, json={"message": message, "first": first.text})
+    found = orjson.loads(body)
+    if status == 200:
+        assert found["message"] == expected
+    return status, found
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}

@@ -98,7 +98,7 @@ async def test_a_day_of_work_is_in_the_log_and_no_secret_is(cluster: LocalCluste
     assert await seen(cluster, event="change", route="DELETE /v1/groups/{group}", resource={"group": "g"})
     reset = await seen(cluster, event="change", route="POST /v1/groups/{group}/offsets", principal="User:admin")
     assert reset[0]["detail"]["offsets"][0]["topic"] == "flights"
-    assert await seen(cluster, event="login", principal="User:admin", method="password")
+    assert await seen(cluster, event="login", principal="User:admin", method="scram")
     assert await seen(cluster, event="login", principal="Broker:1", method="node")
     writes = await seen(cluster, event="use", principal="User:ruled", operation="write", name="flights")
     assert sum(line["requests"] for line in writes) <= 5

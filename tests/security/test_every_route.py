@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from secured_support import Caller, basic, caller, code_of, proof, secured
+from secured_support import PASSWORDS, Caller, basic, bearer, caller, code_of, log_in, proof, secured
 
 from raftlog.broker.openapi.document import document
 from raftlog.cli.local_cluster import LocalCluster
@@ -56,6 +56,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", paths.QUOTAS): {"limits": {}},
     ("POST", paths.TOPICS): {"topic": TOPIC, "partitions": 1, "replication_factor": 1},
     ("PATCH", paths.TOPIC): {"configs": {"nope": 1}, "partitions": 1},
+    ("POST", paths.LOGIN): {"message": "n,,n=no.such.user,r=abcdefgh"},
     ("POST", paths.PRODUCERS): None,
     ("POST", paths.PRODUCE): PRODUCE,
     ("POST", paths.FETCH): {"partitions": [{"topic": TOPIC, "partition": 0, "offset": 0}], "max_wait_ms": 0},
@@ -204,6 +205,19 @@ async def test_a_login_and_rules_decide(cluster: LocalCluster, ask: Caller, rout
             answer = await send(ask.url, route, basic("ruled"), lean=lean)
             assert is_refused(route, answer) or listed_empty, (right, answer)
         await ask.rules()
+
+
+@pytest.mark.parametrize("route", LOGIN, ids=ids)
+async def test_a_session_token_is_answered_as_the_password_is(ask: Caller, route: Route):
+    _, session = await log_in(ask, ask.url, ask.url, "nobody", PASSWORDS["nobody"])
+    token = session["access_token"]
+    for lean in (True, False) if route.path in LEAN else (False,):
+        by_password = await send(ask.url, route, basic("nobody"), lean=lean)
+        by_token = await send(ask.url, route, bearer(token), lean=lean)
+        assert by_token[0] == by_password[0], (by_token, by_password)
+        assert is_refused(route, by_token) == is_refused(route, by_password)
+        status, body = await send(ask.url, route, bearer(token[:-2] + "AA"), lean=lean)
+        assert (status, code_of(body)) == (401, "AUTHENTICATION_FAILED"), body
 
 
 async def test_rules_for_everyone_admit_senders_without_credentials(ask: Caller):

@@ -16,9 +16,10 @@ from raftlog.model import Address, UserCredential
 from raftlog.security.guard import require_entries
 from raftlog.security.identity import Peer, Sender, certificate_principal, forwarded, sender_of_forwarded
 from raftlog.security.node_proof import VALID_S, NodeProofs
-from raftlog.security.passwords import is_password_of, prepared, scram_credential
+from raftlog.security.passwords import is_password_of, scram_credential
 from raftlog.security.principal import Principal
 from raftlog.security.routes import PUBLIC, Route, RouteTable
+from raftlog.wire.saslprep import prepared
 
 KEY = b"k" * 32
 HERE = Address("10.0.0.1", 9410)

@@ -20,6 +20,7 @@ import pytest
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.cli.security import secure
 from raftlog.security.routes import INTERNAL, PUBLIC, Route
+from raftlog.security.session_tokens import PREFIX
 from raftlog.wire import paths
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -36,6 +37,17 @@ BODIES: tuple[Mapping[str, object], ...] = (
     {"passwords": PASSWORD},
 )
 """Bodies for every route; some are valid for creating a user."""
+LOGIN_BODIES: tuple[Mapping[str, object], ...] = (
+    *BODIES,
+    {"user": USER, "password": PASSWORD},
+    {"message": PASSWORD},
+    {"message": [PASSWORD]},
+    {"message": f"n,,n={USER},r={PASSWORD},p={PASSWORD},m=x"},
+    {"message": f"c=biws,r={PASSWORD}{PASSWORD},p={PASSWORD}", "first": f"n,,n={USER},r={PASSWORD}"},
+    {"message": f"c=biws,r=abcdefgh,p={PASSWORD}", "first": f"n,,n={USER},r=abcdefgh"},
+    {"message": PASSWORD, "first": PASSWORD},
+)
+"""Bodies of logins by clients that are mistaken."""
 
 
 def credentials(user: str, password: str) -> str:
@@ -72,6 +84,7 @@ def secrets_of(cluster: LocalCluster) -> dict[str, bytes]:
         "password": PASSWORD.encode(),
         "wrong password": WRONG.encode(),
         "token": TOKEN.encode(),
+        "session token": PREFIX.encode(),
         "right credentials": credentials(USER, PASSWORD).encode(),
         "wrong credentials": credentials(USER, WRONG).encode(),
     }
@@ -116,7 +129,8 @@ async def everything_answered(cluster: LocalCluster) -> list[tuple[str, bytes]]:
                 async with session.put(path, json={"password": PASSWORD}) as answer:
                     answers.append((path, await answer.read()))
             for route in (route for route in routes if "/fetch" not in route.path):
-                for body in BODIES if route.path == paths.USER else BODIES[:1]:
+                bodies = BODIES if route.path == paths.USER else BODIES[:1]
+                for body in LOGIN_BODIES if route.path == paths.LOGIN else bodies:
                     for login in logins:
                         await ask(session, url, route, login, body)
             for text in (PASSWORD, f'{{"password": {PASSWORD}}}', f"password={PASSWORD}"):

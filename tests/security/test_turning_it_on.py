@@ -29,20 +29,28 @@ RULES = [
 
 
 RULED = Security(username="ruled", password=PASSWORDS["ruled"])
+RULED_BASIC = Security(username="ruled", password=PASSWORDS["ruled"], login="basic")
+
+
+async def prepare(cluster: LocalCluster) -> None:
+    async with Admin(cluster.bootstrap) as admin:
+        await admin.create_topic(TOPIC, partitions=3, replication_factor=3)
+        for user, password in PASSWORDS.items():
+            await admin.put_user(user, password)
+        await admin.create_acls(RULES)
 
 
 async def test_an_application_works_while_rules_are_turned_on(tmp_path: Path):
-    """A transactional producer and a member of a group, which send credentials from the beginning."""
+    """A member of a group, which sends its password from the beginning, and a transactional producer.
+
+    The producer logs in, which needs the first step.
+    """
     few = {"offsets_topic_num_partitions": 2, "transaction_state_log_num_partitions": 2}
     cluster = LocalCluster(tmp_path / "cluster", controllers=3, brokers=3, port=0, extra={"*": {"broker": few}})
     cluster.data.mkdir(parents=True, exist_ok=True)
     (cluster.data / "cluster.key").write_text(KEY)
     with cluster:
-        async with Admin(cluster.bootstrap) as admin:
-            await admin.create_topic(TOPIC, partitions=3, replication_factor=3)
-            for user, password in PASSWORDS.items():
-                await admin.put_user(user, password)
-            await admin.create_acls(RULES)
+        await prepare(cluster)
         stop, written, read = asyncio.Event(), list[int](), set[int]()
 
         async def write() -> None:
@@ -61,20 +69,21 @@ async def test_an_application_works_while_rules_are_turned_on(tmp_path: Path):
                 group_id="readers",
                 isolation="read_committed",
                 auto_offset_reset="earliest",
-                security=RULED,
+                security=RULED_BASIC,
             ) as consumer:
                 while not stop.is_set() or len(read) < len(written):
                     records = await consumer.fetch(max_records=1_000, max_wait_ms=200)
                     read.update(int(record.value or b"") for record in records)
 
         async with asyncio.TaskGroup() as group:
-            group.create_task(write())
             group.create_task(consume())
             for step in STEPS:
                 for name in [*cluster.controllers, *cluster.brokers]:
                     cluster.configure(name, security=step)
                     await asyncio.to_thread(cluster.restart, name)
                     await asyncio.to_thread(cluster.wait_ready)
+                if step is STEPS[0]:
+                    group.create_task(write())
                 begun = len(written)
                 while len(written) < begun + 10:
                     await asyncio.sleep(0.05)

@@ -243,7 +243,7 @@ def a_buffer_that_somebody_looks_into_is_used_again(patch: Any) -> None:
 @mutant
 @told_by(SESSION)
 def what_may_have_taken_effect_is_sent_again(patch: Any) -> None:
-    patch.edit(session.HttpSession._request, 'if method in ("PUT", "DELETE") else ()', "if False else ()")
+    patch.edit(session.HttpSession._send_by_aiohttp, 'if method in ("PUT", "DELETE") else ()', "if False else ()")
 
 
 @mutant

@@ -24,11 +24,15 @@ from raftlog.model import Acl
 pytestmark = pytest.mark.timeout(600)
 PLANTED = "planted-Pa55word"
 USER = "spark-user"
-FILES = {"caFile": "ca.pem", "certFile": "c.pem", "keyFile": "c.key", "user": "ann", "passwordFile": "p"}
+FILES = {
+    "caFile": "ca.pem", "certFile": "c.pem", "keyFile": "c.key", "user": "ann", "passwordFile": "p", "login": "basic"
+}  # fmt: skip
 
 
 def test_source_and_sink_take_the_same_options():
-    expected = Credentials(ca_file="ca.pem", cert_file="c.pem", key_file="c.key", user="ann", password_file="p")
+    expected = Credentials(
+        ca_file="ca.pem", cert_file="c.pem", key_file="c.key", user="ann", password_file="p", login="basic"
+    )
 
     assert parse_options({"bootstrap": "h", "subscribe": "t", **FILES}).credentials == expected
     assert parse_sink_options({"bootstrap": "h", "topic": "t", **FILES}, overwrite=False).credentials == expected
@@ -62,6 +66,7 @@ def test_a_password_in_a_bootstrap_url_is_not_echoed(name: str):
         ({"cert_file": "{secret}"}, "certFile, keyFile: expected both or none"),
         ({"cert_file": "{secret}", "key_file": "{secret}"}, "is not PEM"),
         ({"token_file": "/missing"}, "tokenFile: cannot read /missing: No such file"),
+        ({"login": "plain"}, "login: expected scram or basic, received 'plain'"),
         ({"user": "ann"}, "user, password or passwordFile: expected both or none"),
         ({"user": "ann", "password_file": "/missing"}, "passwordFile: cannot read /missing: No such file"),
     ],
@@ -93,7 +98,9 @@ def test_files_that_spark_distributes_are_found_by_name(tmp_path: Path, monkeypa
     security, authorization = Credentials(user="ann", password_file="secret-of-spark").resolve()
 
     assert security.password_file == str(tmp_path / "secret-of-spark")
-    assert authorization == Security(username="ann", password=PLANTED).authorization
+    assert (security.login, security.read_password(), authorization) == ("scram", PLANTED, "")
+    _, authorization = Credentials(user="ann", password_file="secret-of-spark", login="basic").resolve()
+    assert authorization == Security(username="ann", password=PLANTED, login="basic").authorization != ""
 
 
 def test_options_have_precedence_over_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -35,7 +35,7 @@ _SECURITY_SCHEMES: dict[str, Schema] = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "JWT",
-        "description": "A token of the issuer in `security.tokens`; over TLS.",
+        "description": "A token of the issuer in `security.tokens`, or of a login; over TLS.",
     },
     "mutualTLS": {"type": "mutualTLS", "description": "A client's certificate; its common name is the user."},
 }

@@ -16,10 +16,22 @@ from raftlog.wire.admin import (
     UsersResponse,
 )
 from raftlog.wire.answers import DeletedUser
+from raftlog.wire.logins import LoginAnswer, LoginChallenge, LoginRequest
 
 _QUORUM = (E.QUORUM_NOT_AVAILABLE, E.REQUEST_TIMED_OUT)
 
 SECURITY_OPERATIONS = (
+    Operation(
+        method="POST",
+        path=paths.LOGIN,
+        id="logIn",
+        tag="Security",
+        summary="Take one of the two messages of a login by SCRAM-SHA-256",
+        details="The last answer has a session token. See [log in](http.md#log-in).",
+        body=json_of(LoginRequest),
+        answers={200: json_of(LoginChallenge | LoginAnswer)},
+        errors=(E.AUTHENTICATION_FAILED, E.INVALID_CONFIG),
+    ),
     Operation(
         method="GET",
         path=paths.USERS,

@@ -15,7 +15,7 @@ from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
 from raftlog.model import Acl, BrokerId, Quota
 from raftlog.schema import from_plain
-from raftlog.security.passwords import prepared, scram_credential
+from raftlog.security.passwords import scram_credential
 from raftlog.serving.workers import derive_key
 from raftlog.wire import paths
 from raftlog.wire.admin import (
@@ -37,6 +37,7 @@ from raftlog.wire.admin import (
     UsersResponse,
 )
 from raftlog.wire.answers import DeletedUser, UnregisteredBroker
+from raftlog.wire.saslprep import prepared
 
 MIN_PASSWORD_LENGTH = 8
 
