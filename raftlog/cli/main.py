@@ -18,6 +18,7 @@ _COMMANDS = {
     "configs": "Show and change settings of topics and brokers.",
     "consume": "Print the records of a topic, one a line.",
     "dev": "Run a cluster on this machine.",
+    "doctor": "Check a cluster, a node's files and its machine.",
     "export": "Write the records of a topic to files.",
     "generate": "Write files that describe this version.",
     "groups": "List, describe, reset and delete consumer groups.",
@@ -36,8 +37,8 @@ _COMMANDS = {
     "verify": "Write numbered records, and check that none is missing, doubled or out of order.",
 }
 """Help text by subcommand, which has a module of the same name; so `raftlog --help` imports none of them."""
-_MODULES = {"import": "import_"}
-"""Modules whose subcommand is a Python keyword."""
+_MODULES = {"import": "import_", "doctor": "doctor.command"}
+"""Modules of subcommands whose name is a Python keyword, or that have a package."""
 
 
 _AS_JSON = "raftlog.as_json"
@@ -124,5 +125,5 @@ def cli(config_file: str | None, profile: str | None) -> None:
 
     Options of a command have precedence over environment variables, and these over the profile.
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage.
+    Exit codes: 0 done, 1 failed, 2 wrong usage. Those of doctor: 0 healthy, 1 warnings, 2 errors.
     """
