@@ -32,12 +32,13 @@ _COMMANDS = {
     "security": "Make certificates and keys for a cluster.",
     "server": "Run a node of a cluster.",
     "storage": "Prepare data folders, and check them.",
+    "top": "Show a cluster's health and load, again each second.",
     "topics": "Create, list, describe, alter and delete topics.",
     "users": "List, create and delete users.",
     "verify": "Write numbered records, and check that none is missing, doubled or out of order.",
 }
 """Help text by subcommand, which has a module of the same name; so `raftlog --help` imports none of them."""
-_MODULES = {"import": "import_", "doctor": "doctor.command"}
+_MODULES = {"import": "import_", "doctor": "doctor.command", "top": "top.command"}
 """Modules of subcommands whose name is a Python keyword, or that have a package."""
 
 

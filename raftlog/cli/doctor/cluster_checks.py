@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from raftlog.cli.doctor.address_checks import authorizer_finding, check_certificate, check_listener, is_local
 from raftlog.cli.doctor.clocks import check_clocks, seconds
 from raftlog.cli.doctor.facts import ClusterFacts, ListenerFacts
-from raftlog.cli.doctor.findings import Finding, Severity, clipped, failed, named
+from raftlog.cli.doctor.findings import Finding, Severity, failed, named
 from raftlog.cli.doctor.node_checks import check_node
+from raftlog.cli.terminal import clipped
 from raftlog.wire.admin import QuorumResponse, VoterStatus
 from raftlog.wire.metadata import PartitionInfo
 

@@ -7,15 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from raftlog.cli.terminal import escaped
+from raftlog.cli.terminal import clipped
 
 Severity: TypeAlias = Literal["ok", "note", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("ok", "note", "warning", "error")
 """From the least to the worst."""
 EXIT_CODES: dict[Severity, int] = {"ok": 0, "note": 0, "warning": 1, "error": 2}
 """Those of monitoring plugins: 0 healthy, 1 warning, 2 critical."""
-MAX_TEXT = 400
-"""Characters of a text that a peer, a file or the system has given."""
 MAX_OF_CHECK, MAX_FINDINGS = 25, 500
 """Findings that are reported."""
 MAX_NAMES = 5
@@ -37,12 +35,6 @@ class Finding:
     """What to do; "": nothing."""
     docs: str = ""
     """A page of the documentation; "": none."""
-
-
-def clipped(text: object, most: int = MAX_TEXT) -> str:
-    """Return a text of a peer in one line, without control characters and of at most `most` characters."""
-    line = escaped(" ".join(str(text)[: 4 * most].split()))
-    return line if len(line) <= most else line[: most - 3] + "..."
 
 
 def named(names: Iterable[object]) -> str:
