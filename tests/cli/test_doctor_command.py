@@ -82,6 +82,21 @@ def test_a_healthy_cluster_has_no_problem_apart_from_the_machines(cluster: Local
 
 
 @pytest.mark.cluster
+def test_a_controllers_machine_dials_the_raft_listeners(cluster: LocalCluster, tmp_path: Path, free_ports: Any):
+    config = cluster.node("controller-101").config_path
+    healthy = doctor("--bootstrap", cluster.bootstrap, "--config", str(config), "--json")
+    assert problems(healthy) == set()
+    texts = [each["found"] for each in json.loads(healthy.stdout)["findings"] if each["check"] == "addresses"]
+    assert texts == ["all 6 advertised addresses can be dialled from here"]
+
+    (port,) = free_ports(1)
+    wrong = tmp_path / "node.toml"
+    wrong.write_text(config.read_text().replace(str(cluster.node("controller-101").quorum), f"127.0.0.1:{port}"))
+    done = doctor("--bootstrap", cluster.bootstrap, "--config", str(wrong), "--json")
+    assert ("addresses", "controller 101, quorum listener") in problems(done)
+
+
+@pytest.mark.cluster
 def test_a_hung_broker_is_found_before_the_deadline(cluster: LocalCluster):
     urls = ",".join(reversed(cluster.bootstrap.split(",")))
     with paused(cluster, "broker-2"):

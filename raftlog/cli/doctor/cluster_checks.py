@@ -121,8 +121,8 @@ def _quorum(facts: ClusterFacts) -> Iterator[Finding]:
     behind = [finding for voter in voters for finding in _voter(quorum, voter)]
     yield from behind
     if not behind and voters:
-        rest = "the only voter" if len(voters) == 1 else f"of {len(voters)} voters, all caught up"
-        found = f"controller {quorum.leader_id} leads, {rest}"
+        rest = ", the only voter" if len(voters) == 1 else f" {len(voters)} voters, all caught up"
+        found = f"controller {quorum.leader_id} leads{rest}"
         yield Finding(severity="ok", check="quorum", where="the cluster", found=found)
 
 

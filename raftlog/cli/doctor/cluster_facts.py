@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
 from raftlog.cli.doctor.dialling import Dialler
-from raftlog.cli.doctor.facts import ClusterFacts, Kind, ListenerFacts, NodeFacts
+from raftlog.cli.doctor.facts import ClusterFacts, ListenerFacts, NodeFacts
 from raftlog.cli.doctor.node_checks import METRICS
 from raftlog.cli.metrics_text import parse
 from raftlog.errors import AuthenticationError, AuthorizationError, RaftlogError
@@ -26,13 +26,19 @@ LATE = "it did not answer before the deadline"
 
 
 async def gather_cluster(
-    dialler: Dialler, bootstrap: Sequence[str], *, on_node: bool, progress: Callable[[str], None]
+    dialler: Dialler,
+    bootstrap: Sequence[str],
+    *,
+    on_node: bool,
+    quorum_urls: Mapping[int, str],
+    progress: Callable[[str], None],
 ) -> ClusterFacts:
     """Return facts about a cluster and its nodes.
 
     Args:
         bootstrap: URLs of brokers.
         on_node: this is the machine of a node.
+        quorum_urls: the Raft listeners of controllers to dial, by their ids.
         progress: called with what is looked at.
     """
     progress(f"looking for a broker at {len(bootstrap)} addresses")
@@ -49,9 +55,10 @@ async def gather_cluster(
     facts = await _describe(dialler, address, replace(facts, cluster=cluster))
     looks = [(_broker_facts(broker), _look_at_broker) for broker in cluster.brokers]
     if facts.quorum is not None:
-        looks += [(_controller_facts(each.node_id, each.address), _look_at_controller) for each in facts.quorum.voters]
-    elif cluster.controller.url:
-        looks.append((_controller_facts(cluster.controller.controller_id, cluster.controller.url), _look_at_controller))
+        voters = [_controller_facts(each.node_id, each.address, quorum_urls) for each in facts.quorum.voters]
+        looks += [(voter, _look_at_controller) for voter in voters]
+    elif (active := cluster.controller).url:
+        looks.append((_controller_facts(active.controller_id, active.url, quorum_urls), _look_at_controller))
     progress(f"looking at {len(looks[:MAX_NODES])} nodes")
     nodes = await _all_in_time(dialler, looks[:MAX_NODES])
     return replace(facts, now_s=time.time(), nodes=nodes, left_out=max(0, len(looks) - MAX_NODES))
@@ -97,10 +104,11 @@ def _broker_facts(broker: BrokerInfo) -> NodeFacts:
     return NodeFacts(kind="broker", node_id=broker.broker_id, version=broker.version, listeners=tuple(listeners))
 
 
-def _controller_facts(node_id: int, address: str) -> NodeFacts:
-    kind: Kind = "controller"
-    url = address if "://" in address else f"http://{address}"
-    return NodeFacts(kind=kind, node_id=node_id, listeners=(ListenerFacts(listener="internal", url=url),))
+def _controller_facts(node_id: int, address: str, quorum_urls: Mapping[int, str]) -> NodeFacts:
+    listeners = [ListenerFacts(listener="internal", url=address if "://" in address else f"http://{address}")]
+    if node_id in quorum_urls:
+        listeners.append(ListenerFacts(listener="quorum", url=quorum_urls[node_id]))
+    return NodeFacts(kind="controller", node_id=node_id, listeners=tuple(listeners))
 
 
 async def _all_in_time(

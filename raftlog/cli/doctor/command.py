@@ -120,9 +120,7 @@ async def _examine(
     """Return what is found, after `timeout_s` at the latest."""
     parts = {}
     if security is not None:
-        parts["the cluster"] = _cluster(
-            security, bootstrap, on_node=machine is not None, timeout_s=timeout_s, progress=progress
-        )
+        parts["the cluster"] = _cluster(security, bootstrap, machine, timeout_s=timeout_s, progress=progress)
     if machine is not None:
         parts["this machine"] = _machine(*machine, timeout_s=timeout_s)
     tasks = {name: asyncio.ensure_future(part) for name, part in parts.items()}
@@ -141,15 +139,25 @@ async def _examine(
 
 
 async def _cluster(
-    security: Security, bootstrap: Sequence[str], *, on_node: bool, timeout_s: float, progress: Callable[[str], None]
+    security: Security,
+    bootstrap: Sequence[str],
+    machine: tuple[Path | None, Sequence[Path]] | None,
+    *,
+    timeout_s: float,
+    progress: Callable[[str], None],
 ) -> list[Finding]:
     from raftlog.cli.doctor.cluster_checks import check_cluster  # noqa: PLC0415
     from raftlog.cli.doctor.cluster_facts import gather_cluster  # noqa: PLC0415
     from raftlog.cli.doctor.dialling import Dialler  # noqa: PLC0415
+    from raftlog.cli.doctor.machine_facts import quorum_urls  # noqa: PLC0415
 
+    voters = {} if machine is None else quorum_urls(machine[0])
     try:
         async with Dialler(security, timeout_s=timeout_s) as dialler:
-            return check_cluster(await gather_cluster(dialler, bootstrap, on_node=on_node, progress=progress))
+            facts = await gather_cluster(
+                dialler, bootstrap, on_node=machine is not None, quorum_urls=voters, progress=progress
+            )
+            return check_cluster(facts)
     except RaftlogError as error:
         return [failed("credentials", "this command", error.message, severity="error")]
 

@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal["broker", "controller", "bootstrap"]
 class ListenerFacts:
     """One address, as seen from this machine."""
 
-    listener: Literal["public", "internal"]
+    listener: Literal["public", "internal", "quorum"]
     url: str
     error: str = ""
     """Why it cannot be reached; "": it can."""

@@ -122,13 +122,14 @@ def _file(now_s: float, file: FileFacts) -> Iterator[Finding]:
     if file.certificate_end_s is not None:
         yield from check_certificate(now_s, where, file.certificate_end_s)
         return
-    readers = "every user" if file.mode & _OTHERS_READ else "its group" if file.mode & _GROUP_READS else ""
+    readers = "every user of this machine" if file.mode & _OTHERS_READ else ""
+    readers = readers or ("its group" if file.mode & _GROUP_READS else "")
     severity: Severity = "error" if file.mode & _OTHERS_READ else "note" if readers else "ok"
     yield Finding(
         severity=severity,
         check="key files",
         where=where,
-        found=f"{readers or 'only its owner'} of this machine may read it (mode {file.mode & 0o7777:04o})",
+        found=f"{readers or 'only its owner'} may read it (mode {file.mode & 0o7777:04o})",
         advice=f"chmod 0600 {file.path}: the key proves that a request is a node's." if readers else "",
         docs="docs/how-to/secure-the-ports.md" if readers else "",
     )

@@ -24,6 +24,7 @@ from raftlog.cli.doctor.facts import FileFacts, FolderFacts, MachineFacts, NodeS
 from raftlog.cli.doctor.machine_texts import control_groups, cpus_allowed, filesystem_of, memory_of, number
 from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError
+from raftlog.model import Address
 from raftlog.partition.storage.data_dir import QUARANTINED
 
 SYNC_TRIES, SYNC_BYTES, SYNCS_S = 20, 4_096, 2.0
@@ -73,6 +74,19 @@ def _load(config_file: Path | None) -> tuple[NodeConfig | None, str]:
         return NodeConfig.load(config_file), ""
     except ConfigError as error:
         return None, error.message
+
+
+def quorum_urls(config_file: Path | None) -> dict[int, str]:
+    """Return the Raft listeners that a controller dials, by the voters' ids; none for other nodes."""
+    config, _ = _load(config_file)
+    if config is None or not config.is_controller:
+        return {}
+    has_tls = config.tls.quorum != "off"
+    dialled = {voter.node_id: voter.quorum for voter in config.quorum.voters}
+    return {
+        node_id: Address.parse(config.dial.get(place.authority, place.authority))._replace(tls=has_tls).url
+        for node_id, place in dialled.items()
+    }
 
 
 def _settings(config: NodeConfig) -> NodeSettings:
