@@ -120,6 +120,7 @@ def test_a_finding_says_what_was_received(story: str):
 def test_swap_that_is_hardly_used_and_an_unlimited_machine_are_healthy():
     assert found_in(replace(HEALTHY, swap_bytes=1 << 30, swappiness=1, nofile=-1)) == []
     assert found_in(MachineFacts(now_s=NOW)) == []
+    assert found_in(replace(HEALTHY, nofile=1_024, settings=replace(SETTINGS, nofile_wanted=0))) == []
 
 
 def test_the_limit_of_files_leaves_the_default_settings_as_they_are():

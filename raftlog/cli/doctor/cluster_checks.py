@@ -62,7 +62,7 @@ def _bootstrap(facts: ClusterFacts, listener: ListenerFacts) -> Iterator[Finding
         check="bootstrap",
         where=listener.url,
         found=listener.error,
-        advice="Start the broker, or name others with --bootstrap: raftlog config show prints where the URL is from.",
+        advice="Start the broker, or correct the URL or the credentials: raftlog config show prints where they are from.",
         docs="docs/reference/command-line.md",
     )
 

@@ -115,7 +115,7 @@ class NodeSettings:
     node_id: int
     is_broker: bool
     nofile_wanted: int
-    """Open files for all connections and segments that the settings allow."""
+    """Open files for all connections and segments that a broker's settings allow; 0: it is no broker."""
     memory_wanted: int
     """Bytes for the node and the buffers that the settings allow."""
     open_listeners: tuple[str, ...] = ()

@@ -146,7 +146,7 @@ def _settings(facts: MachineFacts) -> Iterator[Finding]:
 
 def _limits(facts: MachineFacts) -> Iterator[Finding]:
     settings = facts.settings
-    if settings is None or facts.nofile == 0:
+    if settings is None or not settings.nofile_wanted or facts.nofile == 0:
         return
     is_enough = facts.nofile < 0 or facts.nofile >= settings.nofile_wanted
     most = "no limit" if facts.nofile < 0 else f"a limit of {facts.nofile:,}"

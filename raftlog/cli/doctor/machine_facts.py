@@ -100,7 +100,9 @@ def _settings(config: NodeConfig) -> NodeSettings:
         cluster_id=config.cluster_id,
         node_id=config.node_id,
         is_broker=config.is_broker,
-        nofile_wanted=wanted_files(broker.max_connections, segments=broker.max_open_segments),
+        nofile_wanted=wanted_files(broker.max_connections, segments=broker.max_open_segments)
+        if config.is_broker
+        else 0,
         memory_wanted=memory,
         open_listeners=tuple(str(place) for place in places if place is not None and not is_local(place.url)),
         authorizer=config.security.authorizer,
