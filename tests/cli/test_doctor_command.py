@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 from hostile_broker import Hostile, serving
 
 from raftlog import Admin
+from raftlog.cli.doctor import dialling
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.cli.main import cli
 
@@ -200,7 +201,10 @@ def test_credentials_that_cannot_be_read_are_an_error(tmp_path: Path):
 
 
 @pytest.mark.parametrize("endless", [False, True])
-def test_a_hostile_broker_neither_hangs_nor_floods_nor_writes_to_the_terminal(endless: bool):
+def test_a_hostile_broker_neither_hangs_nor_floods_nor_writes_to_the_terminal(
+    endless: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(dialling, "MIDDLE_BYTES", 300_000)
     with serving(type("One", (Hostile,), {"endless": endless})) as url:
         begun = time.monotonic()
         done = doctor("--bootstrap", url, "--timeout", "8")
@@ -208,6 +212,7 @@ def test_a_hostile_broker_neither_hangs_nor_floods_nor_writes_to_the_terminal(en
     assert done.exit_code == 2, done.output
     assert len(done.stdout) < 500_000
     assert all(line.isprintable() for line in done.stdout.splitlines())
+    assert ("more than 300000 bytes" in " ".join(done.stdout.split())) == endless
     assert "203 nodes beyond the limit were not looked at" in done.stdout
 
 

@@ -62,7 +62,7 @@ def _bootstrap(facts: ClusterFacts, listener: ListenerFacts) -> Iterator[Finding
         check="bootstrap",
         where=listener.url,
         found=listener.error,
-        advice="Start the broker, or correct the URL or the credentials: raftlog config show prints where they are from.",
+        advice="Start the broker, or correct the URL or the credentials: see raftlog config show.",
         docs="docs/reference/command-line.md",
     )
 
