@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -223,6 +224,18 @@ def test_a_server_that_never_answers_is_not_waited_for():
         done = doctor("--bootstrap", url, "--timeout", "2", "--json")
         assert time.monotonic() - begun < 15
     assert problems(done) == {("bootstrap", url)}
+
+
+def test_a_name_server_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    release = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: release.wait(60))
+    try:
+        begun = time.monotonic()
+        done = doctor("--bootstrap", "http://broker.example:9400", "--timeout", "2", "--json")
+        assert time.monotonic() - begun < 15
+    finally:
+        release.set()
+    assert problems(done) == {("bootstrap", "http://broker.example:9400")}
 
 
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path):
