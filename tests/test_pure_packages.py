@@ -18,6 +18,8 @@ SHELLS = {
     "raftlog.broker.routes",
     "raftlog.broker.topic_reads",
     "raftlog.cli",
+    "raftlog.cli.doctor",
+    "raftlog.cli.top",
     "raftlog.client",
     "raftlog.coordinator",
     "raftlog.coordinator.runtime",

@@ -6,7 +6,7 @@ import logging
 import resource
 
 _log = logging.getLogger(__name__)
-_ENOUGH = 1 << 20
+ENOUGH = 1 << 20
 """The highest limit that Linux allows by default (`fs.nr_open`); it refuses a higher one."""
 
 
@@ -16,7 +16,7 @@ _RESERVE = 2_048
 def raise_limit() -> None:
     """Raise this process's limit of open files as far as the system allows; log a warning if that fails."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
     try:
@@ -49,3 +49,8 @@ def affordable_connections(wanted: int, *, segments: int) -> int:
         return wanted
     left = soft - min(segments, soft // 2) - min(_RESERVE, soft // 4)
     return max(1, min(wanted, left // 2))
+
+
+def wanted_files(connections: int, *, segments: int) -> int:
+    """Return the limit with which `affordable_connections` and `affordable_segments` leave the settings as they are."""
+    return max(2 * segments, 2 * connections + segments + _RESERVE)

@@ -18,6 +18,7 @@ _COMMANDS = {
     "configs": "Show and change settings of topics and brokers.",
     "consume": "Print the records of a topic, one a line.",
     "dev": "Run a cluster on this machine.",
+    "doctor": "Check a cluster, a node's files and its machine.",
     "export": "Write the records of a topic to files.",
     "generate": "Write files that describe this version.",
     "groups": "List, describe, reset and delete consumer groups.",
@@ -31,13 +32,14 @@ _COMMANDS = {
     "security": "Make certificates and keys for a cluster.",
     "server": "Run a node of a cluster.",
     "storage": "Prepare data folders, and check them.",
+    "top": "Show a cluster's health and load, again each second.",
     "topics": "Create, list, describe, alter and delete topics.",
     "users": "List, create and delete users.",
     "verify": "Write numbered records, and check that none is missing, doubled or out of order.",
 }
 """Help text by subcommand, which has a module of the same name; so `raftlog --help` imports none of them."""
-_MODULES = {"import": "import_"}
-"""Modules whose subcommand is a Python keyword."""
+_MODULES = {"import": "import_", "doctor": "doctor.command", "top": "top.command"}
+"""Modules of subcommands whose name is a Python keyword, or that have a package."""
 
 
 _AS_JSON = "raftlog.as_json"
@@ -124,5 +126,5 @@ def cli(config_file: str | None, profile: str | None) -> None:
 
     Options of a command have precedence over environment variables, and these over the profile.
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage.
+    Exit codes: 0 done, 1 failed, 2 wrong usage. Those of doctor: 0 healthy, 1 warnings, 2 errors.
     """

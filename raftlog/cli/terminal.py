@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import sys
 
+MAX_TEXT = 400
+"""Characters of a text that a peer, a file or the system has given, in a report."""
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}\udc80-\udcff]")
 """C0 and C1 except tab and line feed, characters that change the text direction, and bytes that are not UTF-8."""
@@ -16,6 +18,12 @@ _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}\udc80-\u
 def escaped(text: str) -> str:
     """Return `text` with each control character as a backslash, an x (or u) and its number."""
     return _CONTROL.sub(lambda found: _name(found[0]), text)
+
+
+def clipped(text: object, most: int = MAX_TEXT) -> str:
+    """Return a text of a peer in one line, without control characters and of at most `most` characters."""
+    line = escaped(" ".join(str(text)[: 4 * most].split()))
+    return line if len(line) <= most else line[: most - 3] + "..."
 
 
 def on_terminal(text: str) -> str:

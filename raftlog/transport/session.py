@@ -49,6 +49,8 @@ class Answer:
 
     status: int
     body: Buffer
+    date: str = ""
+    """The field `Date`; "": there is none, or the request went over a lean connection."""
 
 
 class _Wanted(NamedTuple):
@@ -82,6 +84,7 @@ class HttpSession:
         tokens: bearer tokens in its place, which change; None: there are none.
         client_id: the name of the client's application, sent with each request; "": none.
         credentials: returns the header fields that prove the sender of a request to an address; None: there are none.
+        max_answer_bytes: the largest response, other than raw batches.
     """
 
     def __init__(
@@ -95,7 +98,9 @@ class HttpSession:
         tokens: RenewedToken | None = None,
         client_id: str = "",
         credentials: Callable[[Address], Mapping[str, str]] | None = None,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
+        self._max_answer_bytes = max_answer_bytes
         self._authorization = authorization
         self._tokens = tokens
         self.client_id = client_id
@@ -245,7 +250,8 @@ class HttpSession:
                 ) as response,
             ):
                 self.throttles.note(address, response.headers.get(media.THROTTLE_MS, ""))
-                return _answer(method, url, response.status, await _read(method, url, response))
+                body = await _read(method, url, response, self._max_answer_bytes)
+                return _answer(method, url, response.status, body, response.headers.get("Date", ""))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise UnreachableError(f"cannot connect to {address} ({url}): {_why(error)}") from error
         except TimeoutError as error:
@@ -369,23 +375,23 @@ def _require_name(host: str) -> None:
         raise UnreachableError(f"cannot connect to {host!r:.80}: not a valid host name ({error})") from None
 
 
-async def _read(method: str, url: str, response: aiohttp.ClientResponse) -> bytes:
-    """Return the whole body, of at most `MAX_ANSWER_BYTES`. An encoded body is refused: it may expand a lot."""
+async def _read(method: str, url: str, response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Return the whole body, of at most `most` bytes. An encoded body is refused: it may expand a lot."""
     if (encoding := response.headers.get("Content-Encoding", "identity")) != "identity":
         raise PeerAnswerError(f"{method} {url}: expected a response without encoding, received {encoding!r:.40}")
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
-        if len(body) > MAX_ANSWER_BYTES:
+        if len(body) > most:
             response.close()
-            raise PeerAnswerError(f"{method} {url}: the response has more than {MAX_ANSWER_BYTES} bytes")
+            raise PeerAnswerError(f"{method} {url}: the response has more than {most} bytes")
     return bytes(body)
 
 
-def _answer(method: str, url: str, status: int, content: Buffer) -> Answer:
+def _answer(method: str, url: str, status: int, content: Buffer, date: str = "") -> Answer:
     if status >= 300:
         raise _peer_error(method, url, status, bytes(content))
-    return Answer(status=status, body=content)
+    return Answer(status=status, body=content, date=date)
 
 
 def _peer_error(method: str, url: str, status: int, content: bytes) -> RaftlogError:

@@ -53,7 +53,7 @@ def test_bash_completes(tmp_path: Path):
     environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     arguments = ["bash", "--norc", "-c", ask, "bash", str(tmp_path)]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.splitlines() == ["topics", "delete delete-records", "--replication-factor", "all 1 0"]
+    assert done.stdout.splitlines() == ["top topics", "delete delete-records", "--replication-factor", "all 1 0"]
 
 
 @pytest.mark.cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from email.utils import parsedate_to_datetime
 
 import pytest
 from aiohttp import web
@@ -119,6 +120,15 @@ async def test_a_cancellation_in_the_same_moment_as_the_timeout_counts(
 async def test_an_answer_without_an_error_body_is_shown(session: HttpSession, address: Address):
     with pytest.raises(RaftlogError, match="status 502 without an error body: '<html>'"):
         await session.request("GET", address, "/no_error_body", timeout_ms=5_000)
+
+
+async def test_an_answer_has_its_date_and_at_most_so_many_bytes(address: Address):
+    size = sum(map(len, encode_frame(FRAME, [b"abc"])))
+    async with HttpSession(max_answer_bytes=size) as enough, HttpSession(max_answer_bytes=size - 1) as short:
+        answer = await enough.request("GET", address, "/frame", timeout_ms=5_000)
+        assert parsedate_to_datetime(answer.date)
+        with pytest.raises(RaftlogError, match=f"more than {size - 1} bytes"):
+            await short.request("GET", address, "/frame", timeout_ms=5_000)
 
 
 async def test_the_dial_map_replaces_the_address(address: Address):
