@@ -186,12 +186,8 @@ class Authenticators:
             return known
         if scheme == "basic":
             return self._check_password(key, peer.address, *self._user_and_password(text))
-        if scheme == NODE_SCHEME.lower() and self._proofs is not None:
-            principal, valid_s = self._proofs.verify(text, self._clock.wall_us() / 1e6)
-            self._note_login(principal, peer.address, "node")
-            return self._remember(key, Identified(principal, self._clock.monotonic_ms() + 1_000 * valid_s))
-        if scheme == NODE_SCHEME.lower() and peer.certificate is not None:
-            return self._certified(peer, peer.certificate)  # Other nodes have the cluster key already, or still.
+        if scheme == NODE_SCHEME.lower() and (node := self._check_node(key, peer, text)) is not None:
+            return node
         if scheme == _SESSION:
             return self._check_session(key, peer.address, text)
         if scheme == "bearer" and self._tokens is not None:
@@ -200,6 +196,15 @@ class Authenticators:
         # What is not a scheme may be a secret, which the audit log must not show.
         received = repr(scheme) if scheme.isalpha() and len(scheme) <= _MAX_SCHEME else "another text"
         raise AuthenticationError(f"Authorization: expected {' or '.join(accepted)}, received {received}")
+
+    def _check_node(self, key: bytes, peer: Peer, text: str) -> Identified | None:
+        """Return the node that a proof is of, or that a certificate names; None: there is no key to check a proof."""
+        if self._proofs is not None:
+            principal, valid_s = self._proofs.verify(text, self._clock.wall_us() / 1e6)
+            self._note_login(principal, peer.address, "node")
+            return self._remember(key, Identified(principal, self._clock.monotonic_ms() + 1_000 * valid_s))
+        # Other nodes have the cluster key already, or still.
+        return None if peer.certificate is None else self._certified(peer, peer.certificate)
 
     def is_current(self, known: Identified | _Refused) -> bool:
         """Return whether what was found still counts: it has not expired, and its user has not changed."""
