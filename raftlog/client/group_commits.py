@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+from raftlog import transport
 from raftlog.client.group_member import GroupMember
 from raftlog.client.metrics import GroupCounters
 from raftlog.client.offsets import OffsetAndMetadata, on_the_wire, with_epochs
@@ -15,7 +16,6 @@ from raftlog.client.reader import PartitionReader
 from raftlog.errors import ErrorCode, FencedError, OverloadedError, RaftlogError, RetriableError, UnknownOutcomeError
 from raftlog.model import NO_LEADER_EPOCH, Offset, TopicPartition
 from raftlog.runtime import Tasks
-from raftlog.transport import PeerAnswerError
 from raftlog.wire import paths
 from raftlog.wire.groups import (
     CommittedOffset,
@@ -126,7 +126,7 @@ class GroupCommits:
                 raise _refused(error, doubts) from error
             results = {TopicPartition(result.topic, result.partition): result.error for result in answer.offsets}
             if results.keys() != offsets.keys():
-                raise PeerAnswerError(
+                raise transport.PeerAnswerError(
                     f"group {self._link.key}: a commit of {len(offsets)} offsets was answered for other partitions; it "
                     "may count or not"
                 )

@@ -15,7 +15,6 @@ import orjson
 from raftlog.client.secrets import read_secret
 from raftlog.errors import ConfigError
 from raftlog.tls import TlsContext, TlsFiles, client_context
-from raftlog.transport.password_login import PasswordLogin
 from raftlog.transport.token_source import RenewedToken, TokenSource, require_token
 
 _MAX_FILE_BYTES = 64 << 10
@@ -144,6 +143,8 @@ class Security:
         """
         if self.username and self.login == "scram":
             self.read_password()
+            from raftlog.transport.password_login import PasswordLogin  # noqa: PLC0415  (loads aiohttp)
+
             return PasswordLogin(self.username, self.read_password)
         if self.token_provider is not None:
             return TokenSource(self.token_provider)

@@ -216,7 +216,7 @@ async def test_a_session_token_is_answered_as_the_password_is(ask: Caller, route
         by_token = await send(ask.url, route, bearer(token), lean=lean)
         assert by_token[0] == by_password[0], (by_token, by_password)
         assert is_refused(route, by_token) == is_refused(route, by_password)
-        status, body = await send(ask.url, route, bearer(token[:-2] + "AA"), lean=lean)
+        status, body = await send(ask.url, route, bearer(token[:-1] + ("E" if token[-1] == "A" else "A")), lean=lean)
         assert (status, code_of(body)) == (401, "AUTHENTICATION_FAILED"), body
 
 

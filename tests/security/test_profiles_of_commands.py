@@ -270,6 +270,7 @@ def test_every_command_that_connects_has_the_options():
     assert {name for name, options in found.items() if not options >= OPTIONS} == {"raftlog quotas alter"}
     assert {name for name, options in found.items() if "config_file" not in options} == {
         "raftlog topics create", "raftlog topics alter", "raftlog configs alter", "raftlog quotas alter",
+        "raftlog doctor",
     }  # fmt: skip
 
 

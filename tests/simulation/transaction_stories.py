@@ -192,7 +192,7 @@ class Bank:
 async def scenario_11_an_end_that_comes_late_does_not_touch_the_next_transaction(bank: Bank) -> None:
     """KIP-890: EndTxn(T1) is held, the client uses another coordinator and begins T2, and then the first arrives."""
     script, first, second = bank.script, Transaction(process="a/0", number=0), Transaction(process="a/0", number=1)
-    first.writes, second.writes = [(0, "a"), (1, "b")], [(0, "c"), (1, "d")]
+    first.writes, second.writes = [(0, "a"), (1, "b")], [(0, "c"), (1, "d"), (0, "e")]
     bank.history.transactions += [first, second]
 
     async def story() -> None:
@@ -213,8 +213,9 @@ async def scenario_11_an_end_that_comes_late_does_not_touch_the_next_transaction
                 await script.until(script.world.is_healthy, "the old coordinator is back")
                 await script.administer(lambda admin: admin.elect_leaders())
                 await script.until(lambda: bank.coordinator() is old, "the old coordinator leads again")
+                await producer.send(TX, b"d", partition=1)  # It has loaded the transactions once it adds a partition.
                 assert [await end.arrive() for end in ends] == ["INVALID_PRODUCER_EPOCH"] * 2
-                await producer.send(TX, b"d", partition=1)
+                await producer.send(TX, b"e", partition=0)
             second.outcome = "ok"
 
     await bank.as_client(story)

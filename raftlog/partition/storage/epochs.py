@@ -4,13 +4,15 @@
   log's end, whose append failed, does not count.
 - A missing or unreadable table is rebuilt from the batches, whose headers have their epochs. A table that contradicts
   them is damage.
-- So additions need no sync, for which each partition's first batch would wait: a power loss leaves an earlier or a torn
-  table. Removals must not be undone, and are synced.
+- Additions are synced with the first batch of their epoch (`sync`). Without it, a damaged last batch could not be
+  repaired after a power loss: its epoch, which tells it apart from other replicas' batches, would be unknown.
+- Removals must not be undone, and are synced at once.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError, DamagedDataError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
-from raftlog.partition.storage.files import read_json, storage_error, write_json
+from raftlog.partition.storage.files import fsync_dir, read_json, storage_error, sync_file, write_json
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import BatchHeader
 
@@ -41,6 +43,7 @@ class EpochTable:
         except DamagedDataError as error:
             _log.warning("%s", error.message)
             self._entries = []
+        self._unsynced = False
 
     @property
     def entries(self) -> tuple[tuple[LeaderEpoch, Offset], ...]:
@@ -110,9 +113,36 @@ class EpochTable:
         """Remove all epochs, durably."""
         self._replace([])
 
+    def sync(self) -> None:
+        """Make additions durable. Safe in a worker thread, while others are added.
+
+        Raises:
+            SyncError: from fsync.
+            OSError: the table cannot be opened.
+        """
+        if not self._unsynced:
+            return
+        self._unsynced = False  # Before the sync: an addition during it sets it again.
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            sync_file(descriptor)
+        finally:
+            os.close(descriptor)
+        fsync_dir(self._path.parent)
+
+    def write_again(self) -> None:
+        """Write the table durably: a sync of the process before may have failed.
+
+        Raises:
+            StorageError: a disk operation failed.
+        """
+        if self._entries:
+            self._replace(self._entries)
+
     def _replace(self, entries: list[tuple[LeaderEpoch, Offset]], *, durable: bool = True) -> None:
         write_json(self._path, {"version": 1, "epochs": entries}, durable=durable)
         self._entries = entries
+        self._unsynced = not durable
 
 
 def read_epochs(folder: Path) -> list[tuple[LeaderEpoch, Offset]]:

@@ -143,12 +143,18 @@ class LogFiles:
         """
         self._require_sound()
         try:
-            return self._syncer.sync(lambda: self.log_end_offset)
+            return self._syncer.sync(self._end_of_synced_epochs)
         except OSError as error:
             if isinstance(self._failure, LogClosedError):
                 raise self._failure from None  # Closed between the check and the sync.
             # A failed fsync drops dirty pages: a second one would succeed without having written them.
             raise self._fail(error, "cannot fsync") from error
+
+    def _end_of_synced_epochs(self) -> Offset:
+        """Return the log's end, once the epoch of every batch below it is durable in the epoch table."""
+        end = self.log_end_offset
+        self.epochs.sync()
+        return end
 
     @property
     def index_due(self) -> bool:
@@ -249,6 +255,7 @@ class LogFiles:
                 raise StorageError(f"{segment.path} cannot be written again: {error}") from error
             self._syncer.wrote(segment)
         if unsynced:
+            self.epochs.write_again()
             self.fsync()
 
     def _remove_files(self, suffix: str, *, above: Offset = -1) -> None:

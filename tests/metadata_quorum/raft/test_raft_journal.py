@@ -6,9 +6,11 @@ import errno
 import itertools
 import os
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
+import mutants_support
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -237,9 +239,8 @@ def test_a_last_record_of_which_a_sector_never_reached_the_disk_is_cut(tmp_path:
     again.close()
 
 
-def test_a_synced_record_is_not_cut_because_a_later_write_lacks_a_sector(tmp_path: Path):
-    """A vote was synced, and one of its bits changed. After it comes a write that a power failure tore."""
-    path, tried = tmp_path / "j", 0
+def torn_after_a_vote(path: Path) -> Iterator[tuple[bytes, range]]:
+    """Yield journals whose last write lacks a sector, and the place of the vote before it, which was synced."""
     for filler in range(300, 380):
         path.unlink(missing_ok=True)
         journal = RaftJournal(path)
@@ -250,22 +251,39 @@ def test_a_synced_record_is_not_cut_because_a_later_write_lacks_a_sector(tmp_pat
         journal.add(b"y" * 20, 2, 9)
         journal.close()
         torn = bytearray(path.read_bytes())
-        if synced >= 512 or len(torn) < 513:
-            continue
-        torn[512:] = bytes(len(torn) - 512)
+        if synced < SECTOR_BYTES < len(torn):
+            torn[SECTOR_BYTES:] = bytes(len(torn) - SECTOR_BYTES)
+            yield bytes(torn), range(synced - len(framed_write([b"M" + bytes(8) + b"voter-2"], 0)), synced)
+
+
+def is_refused(path: Path, content: bytes, changed: int) -> bool:
+    damaged = bytearray(content)
+    damaged[changed] ^= 1
+    path.write_bytes(damaged)
+    try:
+        reopened(path)
+    except StorageError as error:
+        return "no bytes are missing there" in error.message
+    return False
+
+
+def test_a_synced_record_is_not_cut_because_a_later_write_lacks_a_sector(tmp_path: Path):
+    """A vote was synced, and one of its bits changed. After it comes a write that a power failure tore."""
+    path, tried = tmp_path / "j", 0
+    for torn, vote in torn_after_a_vote(path):
         path.write_bytes(torn)
         again = reopened(path)
         assert (again.getCurrentTerm(), len(again)) == (9, 1)
         again.close()
-        vote = synced - len(framed_write([b"M" + bytes(8) + b"voter-2"], 0))
-        for at in range(vote, synced):
-            damaged = bytearray(torn)
-            damaged[at] ^= 1
-            path.write_bytes(damaged)
-            with pytest.raises(StorageError, match="no bytes are missing there"):
-                reopened(path)
+        assert all(is_refused(path, torn, at) for at in vote)
         tried += 1
     assert tried > 5
+
+
+def test_the_mutant_that_counts_such_sectors_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    mutants_support.sectors_of_a_later_write_count_for_a_damaged_record(monkeypatch)
+    torn, vote = next(torn_after_a_vote(tmp_path / "j"))
+    assert not all(is_refused(tmp_path / "j", torn, at) for at in vote)
 
 
 def test_zeros_where_a_record_was_to_be_are_cut(tmp_path: Path):

@@ -148,6 +148,25 @@ def test_a_log_without_a_record_costs_the_disk_nothing(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_epoch_of_a_batch_is_durable_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Otherwise nothing tells the last batch, if it is damaged, apart from another replica's of another epoch."""
+    log = open_log(tmp_path / "p")
+    fill(log, 1)
+    log.fsync()
+    synced = names_of_syncs(monkeypatch)
+    fill(log, 1)
+    log.fsync()
+    assert synced == []
+
+    fill(log, 1, epoch=1)
+    log.fsync()
+    assert synced == ["leader-epochs.json", "p"]
+    log.close()
+
+    open_log(tmp_path / "p").close()
+    assert synced[2:4] == ["leader-epochs.json.new", "p"], "the process before may have failed to sync it"
+
+
 def test_names_last_before_anything_in_them_has_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     synced = names_of_syncs(monkeypatch)
     log = open_log(tmp_path / "p")
@@ -155,13 +174,13 @@ def test_names_last_before_anything_in_them_has_to(tmp_path: Path, monkeypatch: 
     assert synced == []  # Nobody was promised anything yet.
 
     log.fsync()
-    assert synced == ["p", tmp_path.name]
+    assert synced == ["leader-epochs.json", "p", "p", tmp_path.name]
 
     fill(log, 1)
     log.fsync()
     log.checkpoint(1)
     log.close()
-    assert synced[2:] == ["checkpoint.json.new"]  # The one before would do.
+    assert synced[4:] == ["checkpoint.json.new"]  # The one before would do.
 
     log = open_log(tmp_path / "p")
     fill(log, 1)
