@@ -213,9 +213,20 @@ class AiohttpHandler(web.RequestHandler):
             return super().handle_error(request, status, exc, message)
         if request.writer.output_size > 0:
             raise ConnectionError("a response is being sent already")
-        text = str(message or exc or "it is not an HTTP request").strip().partition("\n")[0]
-        error = InvalidRequestError(f"the request cannot be read as HTTP: {text[:200]}")
-        body = encode_json({"error": error.to_wire()})
-        response = web.Response(body=body, status=status, content_type=media.JSON)
+        response = _own_refusal(status, str(message or exc or "it is not an HTTP request"))
         response.force_close()
         return response
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send a response. aiohttp refuses an unknown `Expect` before any middleware runs."""
+        if isinstance(resp, web.HTTPException) and resp.status >= 400:
+            resp = _own_refusal(resp.status, resp.text or resp.reason)
+        return await super().finish_response(request, resp, start_time)
+
+
+def _own_refusal(status: int, text: str) -> web.Response:
+    """Return the response to a request that aiohttp refuses by itself."""
+    error = InvalidRequestError(f"the request cannot be read as HTTP: {text.strip().partition(chr(10))[0][:200]}")
+    return web.Response(body=encode_json({"error": error.to_wire()}), status=status, content_type=media.JSON)

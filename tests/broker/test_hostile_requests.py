@@ -205,6 +205,8 @@ async def test_what_is_no_http_is_answered_in_our_form(cluster: LocalCluster):
         b"GET / HTTP/9.9\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\nA b\r\n\r\n",
+        head("GET", "/v1/topics", "Expect: 110-continue", "Connection: close"),
+        head("POST", "/v1/nowhere", "Expect: nothing", "Content-Length: 0", "Connection: close"),
     ):
         with ExitStack() as stack:
             stranger = connect(cluster, stack)
