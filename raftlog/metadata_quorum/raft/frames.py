@@ -76,9 +76,9 @@ class _Format:
         if start >= len(data) or data[start] not in KINDS or (length := self.length_at(data, at)) is None:
             return None
         end = at + length
-        if not self.head_bytes + len(_END) < length <= MAX_RECORD_BYTES or data[end - 1 : end] != _END:
-            return None
         body = data[start : end - len(_END)]
+        if not 0 < len(body) <= MAX_RECORD_BYTES or data[end - len(_END) : end] != _END:
+            return None
         _, crc, *write = self.fields.unpack_from(data, at + len(self.start))
         if crc32c(body) != crc:
             return None

@@ -123,12 +123,16 @@ class EpochTable:
         if not self._unsynced:
             return
         self._unsynced = False  # Before the sync: an addition during it sets it again.
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            sync_file(descriptor)
-        finally:
-            os.close(descriptor)
-        fsync_dir(self._path.parent)
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                sync_file(descriptor)
+            finally:
+                os.close(descriptor)
+            fsync_dir(self._path.parent)
+        except OSError:
+            self._unsynced = True
+            raise
 
     def write_again(self) -> None:
         """Write the table durably: a sync of the process before may have failed.

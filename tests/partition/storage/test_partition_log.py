@@ -15,6 +15,7 @@ from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, O
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.storage import segment as segment_module
 from raftlog.partition.storage import sync as sync_module
+from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.fsck import check_partition
 from raftlog.partition.storage.producer_snapshots import save_producers, snapshot_offsets
 from raftlog.partition.storage.segment import segment_path
@@ -165,6 +166,22 @@ def test_the_epoch_of_a_batch_is_durable_with_it(tmp_path: Path, monkeypatch: py
 
     open_log(tmp_path / "p").close()
     assert synced[2:4] == ["leader-epochs.json.new", "p"], "the process before may have failed to sync it"
+
+
+def test_an_epoch_table_that_could_not_be_opened_is_synced_by_the_next_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    table = EpochTable(tmp_path)
+    table.assign(3, 0)
+    synced = names_of_syncs(monkeypatch)
+    with monkeypatch.context() as within:
+        within.setattr(os, "open", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        with pytest.raises(OSError, match="Too many open files"):
+            table.sync()
+
+    table.sync()
+
+    assert synced == ["leader-epochs.json", tmp_path.name]
 
 
 def test_names_last_before_anything_in_them_has_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
