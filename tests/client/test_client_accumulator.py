@@ -412,6 +412,19 @@ def test_a_batch_that_was_never_answered_names_why_its_last_attempt_failed():
     assert "BROKER_NOT_AVAILABLE: cannot connect" in error.message
 
 
+def test_a_batch_that_waited_for_an_earlier_one_names_the_cause_of_that_one():
+    """The leader refused its sequence only because the earlier batch was missing."""
+    queue, (first, second) = in_flight(2, delivery_timeout_ms=1_000)
+    assert refuse(queue, first, LOST, 10) == []
+    assert refuse(queue, second, OUT_OF_ORDER, 20) == []
+
+    (_, of_first), (failed, of_second) = queue.expire(1_000)
+    assert failed is second
+    assert LOST.message in of_first.message
+    assert LOST.message in of_second.message
+    assert OUT_OF_ORDER.message not in of_second.message
+
+
 def test_a_batch_that_may_be_in_the_log_is_not_sent_in_another_epoch():
     queue, (first,) = in_flight(1)
     assert refuse(queue, first, LOST) == []

@@ -173,10 +173,13 @@ class PartitionQueue(Generic[H]):
         batch.may_be_appended = not delivery_errors.is_certainly_not_appended(error) and (
             batch.may_be_appended or delivery_errors.is_ambiguous(error)
         )
-        batch.cause = delivery_errors.cause(batch.cause, error)
+        lost = delivery_errors.is_lost_sequence(error)
+        if not lost or batch.sent_as_first:
+            batch.cause = delivery_errors.cause(batch.cause, error)
+        elif self.batches[0].cause is not None:
+            batch.cause = self.batches[0].cause  # An earlier batch was missing: its cause delays this one, too.
         if self._draining:
             return self._after_draining()
-        lost = delivery_errors.is_lost_sequence(error)
         return self._decide_retry(batch, error, now_ms, jitter=jitter, lost=lost)
 
     def on_unroutable(self, error: RaftlogError, now_ms: int, *, jitter: float) -> list[Failed[H]]:
