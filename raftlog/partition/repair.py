@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from raftlog.errors import DiskFullError, RaftlogError, StorageError
-from raftlog.model import BrokerId, Offset, PartitionAssignment, TopicIdPartition
-from raftlog.partition.core.repair import Accepted, DamagedBatch, RepairVerdict, accept, repair_verdict
+from raftlog.model import BrokerId, LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
+from raftlog.partition.core.repair import Accepted, DamagedBatch, RepairVerdict, accept, later_starts, repair_verdict
 from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.storage.data_dir import quarantined_logs
 from raftlog.partition.storage.repair import RepairTarget
@@ -46,6 +46,7 @@ class RepairJob:
         unrepairable: called each time the log turns out to be beyond repair; True ends the repair.
         on_attempt_done: called after each attempt, with the offsets of batches that no replica has intact if all the
             damage left is of that kind; otherwise with none.
+        move_start: moves the log start, as `storage/log_start.py` does; None for an open log, whose leader moves it.
     """
 
     key: TopicIdPartition
@@ -55,6 +56,7 @@ class RepairJob:
     finished: Callable[[], Awaitable[bool]]
     unrepairable: Callable[[], Awaitable[bool]]
     on_attempt_done: Callable[[tuple[Offset, ...]], None]
+    move_start: Callable[[Offset, LeaderEpoch], bool] | None = None
     began: float = field(init=False, default=0.0)
     reported: set[Offset] = field(init=False, default_factory=set)
     last_error: str = field(init=False, default="")
@@ -116,11 +118,10 @@ class Repairer:
             del self._running[key]
             self.on_end(key)
 
-    async def serve(self, request: RepairRequest, folder: Path) -> tuple[RepairResponse, bytes]:
+    async def serve(self, request: RepairRequest, folder: Path) -> tuple[Holding, bytes]:
         """Answer another broker from this one's log, or from quarantined copies of it."""
         limit = min(request.max_bytes, MAX_ANSWER_BYTES)
-        holding, data = await self._look(folder, request.offset, request.leader_epoch, limit, with_log=True)
-        return RepairResponse(holding=holding), data
+        return await self._look(folder, request.offset, request.leader_epoch, limit, with_log=True)
 
     async def _look(
         self, folder: Path, offset: Offset, epoch: int, limit: int, *, with_log: bool
@@ -173,12 +174,15 @@ class Repairer:
         left, lost = list[RepairVerdict](), list[Offset]()
         written: tuple[int, Offset] | None = None
         while (damaged := await self._find(target)) is not None:
-            accepted, answers = await self._ask(job, damaged)
+            accepted, responses = await self._ask(job, damaged)
             if accepted is not None and written != (damaged.position, damaged.offset):
                 if not await self._write(job, target, damaged, accepted):
                     return RepairVerdict.WAIT  # The log has changed: start over.
                 written = (damaged.position, damaged.offset)
                 continue
+            if await self._start_later(job, damaged, responses.values()):
+                return RepairVerdict.WAIT  # The log starts after the damage: start over.
+            answers = {broker: None if answer is None else answer.holding for broker, answer in responses.items()}
             verdict = RepairVerdict.RESIGN if accepted is not None else self._verdict(job, answers)
             self._log_unrepaired(job, damaged, verdict, answers)
             left.append(verdict)
@@ -214,6 +218,20 @@ class Repairer:
         )
         return True
 
+    async def _start_later(
+        self, job: RepairJob, damaged: DamagedBatch, responses: Iterable[RepairResponse | None]
+    ) -> bool:
+        """Let a closed log start where another replica's does, if that is after a damaged batch."""
+        if job.move_start is None:
+            return False
+        for start, epoch in later_starts(damaged, responses):
+            async with self._reading:
+                if await asyncio.to_thread(job.move_start, start, epoch):
+                    job.written += 1
+                    _log.warning("%s: starts at offset %d, as on another replica", job.folder.name, start)
+                    return True
+        return False
+
     def _verdict(self, job: RepairJob, answers: Mapping[BrokerId, Holding | None]) -> RepairVerdict:
         assignment = job.assignment()
         if assignment is None:
@@ -238,7 +256,7 @@ class Repairer:
 
     async def _ask(
         self, job: RepairJob, damaged: DamagedBatch
-    ) -> tuple[Accepted | None, dict[BrokerId, Holding | None]]:
+    ) -> tuple[Accepted | None, dict[BrokerId, RepairResponse | None]]:
         """Look in quarantined copies here, then ask all other replicas at once; take the first bytes that fit."""
         assignment = job.assignment()
         if assignment is None:
@@ -247,24 +265,24 @@ class Repairer:
         _, data = await self._look(job.folder, offset, epoch, ASK_BYTES, with_log=False)
         if (accepted := accept(damaged, data)) is not None:
             return accepted, {}
-        answers = dict[BrokerId, Holding | None]()
+        responses = dict[BrokerId, RepairResponse | None]()
         others = [member for member in assignment.state.replicas if member != self._local.broker_id]
         asking = [asyncio.ensure_future(self._ask_one(job.key, other, damaged)) for other in others]
         try:
             for answer in asyncio.as_completed(asking):
-                broker, holding, accepted = await answer
+                broker, response, accepted = await answer
                 if accepted is not None:
                     return accepted, {}
-                answers[broker] = holding
+                responses[broker] = response
         finally:
             for task in asking:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-        return None, answers
+        return None, responses
 
     async def _ask_one(
         self, key: TopicIdPartition, broker: BrokerId, damaged: DamagedBatch
-    ) -> tuple[BrokerId, Holding | None, Accepted | None]:
+    ) -> tuple[BrokerId, RepairResponse | None, Accepted | None]:
         registration = self._local.brokers.get(broker)
         if registration is None:
             return broker, None, None
@@ -288,5 +306,5 @@ class Repairer:
             _log.debug("broker %d sent no batch for a repair: %s", broker, error.message)
             return broker, None, None
         if response.holding is not Holding.WHOLE:
-            return broker, response.holding, None
-        return broker, Holding.OTHER, accept(damaged, body)
+            return broker, response, None
+        return broker, replace(response, holding=Holding.OTHER), accept(damaged, body)

@@ -22,6 +22,7 @@ from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.repair import Repairer, RepairJob
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.partition.storage.log_start import move_log_start
 from raftlog.partition.storage.repair import ClosedLog, OpenLog
 from raftlog.wire.repair import Holding, RepairRequest, RepairResponse
 
@@ -97,12 +98,20 @@ class RepairManager:
 
     async def serve(self, request: RepairRequest, folder: Path) -> tuple[RepairResponse, bytes]:
         """Answer another broker. ABSENT is returned only if an open log proves that it starts after or ends before."""
-        response, data = await self._repairer.serve(request, folder)
-        if response.holding is Holding.ABSENT:
-            replica = self._find(request.key)
-            if replica is None or replica.log.log_start_offset <= request.offset < replica.log.log_end_offset:
-                response = RepairResponse(holding=Holding.DAMAGED)
-        return response, data
+        holding, data = await self._repairer.serve(request, folder)
+        replica = self._find(request.key)
+        if replica is None:
+            return RepairResponse(holding=Holding.DAMAGED if holding is Holding.ABSENT else holding), data
+        log = replica.log
+        start, end = log.log_start_offset, log.log_end_offset
+        if holding is Holding.ABSENT and start <= request.offset < end:
+            holding = Holding.DAMAGED
+        if start == end:
+            return RepairResponse(holding=holding), data
+        return (
+            RepairResponse(holding=holding, log_start_offset=start, log_start_epoch=log.epochs.epoch_at(start)),
+            data,
+        )
 
     def begin_open(self, key: TopicIdPartition, damage: Damage) -> None:
         """Start the repair of an open log."""
@@ -181,6 +190,7 @@ class RepairManager:
                 finished=lambda: self._reopen(key, unrepairable=False),
                 unrepairable=unrepairable,
                 on_attempt_done=lambda _: None,
+                move_start=lambda offset, epoch: move_log_start(folder, offset, epoch),
             )
         )
 

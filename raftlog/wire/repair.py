@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from raftlog.model import LeaderEpoch, Offset, TopicId, TopicIdPartition
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicId, TopicIdPartition
 
 
 class Holding(StrEnum):
@@ -43,3 +43,7 @@ class RepairResponse:
     """Head of a repair frame."""
 
     holding: Holding
+    log_start_offset: Offset = -1
+    """Where the sender's log starts: earlier records were deleted. -1: its log is not open, or has no record."""
+    log_start_epoch: LeaderEpoch = NO_LEADER_EPOCH
+    """Leader epoch of the record at its log start."""

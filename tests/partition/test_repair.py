@@ -111,6 +111,25 @@ async def test_brokers_that_were_all_down_repair_each_others_logs_before_anybody
         assert world.brokers[2].values() == VALUES
 
 
+async def test_damage_among_records_that_another_replica_knows_to_be_deleted_keeps_no_log_closed(tmp_path: Path):
+    """Only a replica that may not lead knows that they were deleted, and it no longer has them."""
+    async with World(tmp_path) as world:
+        size = await filled(world)
+        await world.stop(2)
+        await world.stop(3)
+        world.brokers[1].replica.delete_before(6, len(VALUES))
+        flip(world, 1, 2 * size + 100)
+        world.state = replace(world.state, leader=NO_LEADER, isr=(), elr=(2, 3), leader_epoch=1, partition_epoch=9)
+        await world.start(2)
+        await world.start(3)
+        await down_and_damaged(world, {2: [2 * size + 100, 4 * size + 8], 3: [2 * size + 8]})
+        await world.push()
+        await world.until(lambda: not any(world.brokers[broker].manager.offline for broker in (2, 3)))
+        assert [world.brokers[broker].replica.log.log_start_offset for broker in (2, 3)] == [6, 6]
+        await world.elect(2, (2,))
+        assert world.brokers[2].values() == VALUES[6:]
+
+
 async def test_a_quarantined_log_repairs_the_log_that_replaced_it(tmp_path: Path):
     """RF 2, in effect: the third never answers."""
     async with World(tmp_path) as world:

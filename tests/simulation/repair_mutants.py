@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from mutating import mutant, told_by
 
 from raftlog.metadata_quorum.raft import journal
-from raftlog.partition import repair
+from raftlog.partition import repair, repair_manager
 from raftlog.partition.core import repair as core_repair
 from raftlog.partition.scrubber import Scrubber
-from raftlog.partition.storage import batch_scan, repair_source, scrub
+from raftlog.partition.storage import batch_scan, log_start, repair_source, scrub
 from raftlog.partition.storage.repair import ClosedLog
 
 
@@ -46,6 +47,38 @@ def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
 def a_checksum_may_hide_the_header_that_it_is_of(patch: Any) -> None:
     """Headers are searched by matches without overlap: a byte like the magic hides the header after it."""
     patch(batch_scan, "_MAYBE_HEADER", re.compile(rb"\x01[\x00-\x1f]\x00\x00", re.DOTALL))
+
+
+@told_by("tests/partition/test_repair.py")
+@mutant
+def a_damaged_log_never_starts_later(patch: Any) -> None:
+    """Damage among records that were deleted keeps a log closed."""
+    patch(repair_manager, "move_log_start", lambda *_: False)
+
+
+@told_by("tests/partition/storage/test_repair_in_place.py")
+@mutant
+def a_damaged_log_starts_where_another_history_starts(patch: Any) -> None:
+    """The leader epoch at the log start is not compared."""
+    patch(
+        log_start,
+        "intact_batch",
+        lambda file, offset, really=log_start.intact_batch: (
+            (found := really(file, offset)) and (found[0], replace(found[1], leader_epoch=AnyEpoch()))
+        ),
+    )
+
+
+class AnyEpoch(int):
+    """An epoch that differs from none."""
+
+    __hash__ = int.__hash__
+
+    def __eq__(self, _: object) -> bool:
+        return True
+
+    def __ne__(self, _: object) -> bool:
+        return False
 
 
 @mutant

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionState
 from raftlog.record.batch import BatchHeader, iter_batches, verify_payload_crc
-from raftlog.wire.repair import Holding
+from raftlog.wire.repair import Holding, RepairResponse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +83,16 @@ def _fits(damaged: DamagedBatch, length: int, header: BatchHeader) -> bool:
     if damaged.exact_fit and damaged.header is None:
         return position in (None, end) and end_offset in (None, header.next_offset)
     return (position is None or end <= position) and (end_offset is None or header.next_offset <= end_offset)
+
+
+def later_starts(damaged: DamagedBatch, responses: Iterable[RepairResponse | None]) -> list[tuple[Offset, LeaderEpoch]]:
+    """Return log starts of other replicas after a damaged batch, latest first, with the epoch of the record there.
+
+    Records below a log start were deleted by a leader, and were committed. A log that has a record of the same epoch at
+    that offset is equal below it, so the same records are deleted there.
+    """
+    starts = {(response.log_start_offset, response.log_start_epoch) for response in responses if response is not None}
+    return sorted(((at, epoch) for at, epoch in starts if at > damaged.offset and epoch >= 0), reverse=True)
 
 
 class RepairVerdict(StrEnum):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
@@ -46,25 +48,40 @@ def find_batches(folders: Sequence[Path], offset: Offset, epoch: LeaderEpoch, ma
     return best, b""
 
 
-def _find_in(folder: Path, offset: Offset, epoch: LeaderEpoch, max_bytes: int) -> Found:
+@dataclass(frozen=True, slots=True)
+class SegmentAt:
+    """An open segment file. `start`: the position of a batch at or before the wanted offset, unverified."""
+
+    read: Read
+    size: int
+    start: int
+    is_last: bool
+
+
+@contextmanager
+def segment_at(folder: Path, offset: Offset) -> Iterator[SegmentAt | None]:
+    """Open the segment file that covers an offset; None: there is none."""
     bases = segment_bases(list_names(folder))
     number = bisect_right(bases, offset) - 1
     if number < 0:
-        return Holding.ABSENT, b""
+        yield None
+        return
     path = segment_path(folder, bases[number])
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return Holding.ABSENT, b""  # Retention or compaction has just removed it.
+        yield None  # Retention or compaction has just removed it.
+        return
     try:
-        read, size = (
-            zeros_if_unreadable(lambda length, position: os.pread(descriptor, length, position)),
-            os.fstat(descriptor),
-        )
-        is_last = number == len(bases) - 1
-        return _find_from(read, size.st_size, _start(path, offset), offset, epoch, max_bytes, is_last=is_last)
+        read = zeros_if_unreadable(lambda length, position: os.pread(descriptor, length, position))
+        yield SegmentAt(read, os.fstat(descriptor).st_size, _start(path, offset), number == len(bases) - 1)
     finally:
         os.close(descriptor)
+
+
+def _find_in(folder: Path, offset: Offset, epoch: LeaderEpoch, max_bytes: int) -> Found:
+    with segment_at(folder, offset) as file:
+        return (Holding.ABSENT, b"") if file is None else _find_from(file, offset, epoch, max_bytes)
 
 
 def _start(path: Path, offset: Offset) -> int:
@@ -74,12 +91,23 @@ def _start(path: Path, offset: Offset) -> int:
     return entry[1] if entry else 0
 
 
-def _find_from(
-    read: Read, size: int, start: int, offset: Offset, epoch: LeaderEpoch, max_bytes: int, *, is_last: bool
-) -> Found:
+def intact_batch(file: SegmentAt, offset: Offset) -> tuple[int, BatchHeader] | None:
+    """Return position and header of the batch that contains `offset`, if the batch is intact."""
+    position = _position_of(file.read, file.size, file.start, offset)
+    if position is None or (header := _header(file.read, position)) is None:
+        return None
+    return None if _whole(file.read, position, header, file.size) is None else (position, header)
+
+
+def _find_from(file: SegmentAt, offset: Offset, epoch: LeaderEpoch, max_bytes: int) -> Found:
+    read, size, start = file.read, file.size, file.start
     position = _position_of(read, size, start, offset)
     if position is None:
-        return (Holding.ABSENT, b"") if is_last and _ends_before(read, size, start, offset) else (Holding.DAMAGED, b"")
+        return (
+            (Holding.ABSENT, b"")
+            if file.is_last and _ends_before(read, size, start, offset)
+            else (Holding.DAMAGED, b"")
+        )
     header = parse_header(read(HEADER_BYTES, position))
     if header.base_offset != offset or epoch not in (NO_LEADER_EPOCH, header.leader_epoch):
         sound = _whole(read, position, header, size) is not None

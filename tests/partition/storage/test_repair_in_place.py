@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from storage_support import batch, fill, open_log, values
@@ -15,7 +16,9 @@ from storage_support import batch, fill, open_log, values
 from raftlog.errors import DamagedDataError
 from raftlog.model import NO_LEADER_EPOCH
 from raftlog.partition.core.repair import Accepted, DamagedBatch, accept
+from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.files import write_json
+from raftlog.partition.storage.log_start import move_log_start
 from raftlog.partition.storage.repair import ClosedLog, OpenLog, RepairTarget
 from raftlog.partition.storage.repair_source import find_batches
 from raftlog.record.batch import parse_header
@@ -331,3 +334,39 @@ def test_a_quarantined_log_is_a_source_of_repair(tmp_path: Path):
     assert find_batches([tmp_path / "t-0"], 4, 0, length) == (Holding.DAMAGED, b"")
     found = find_batches([tmp_path / "gone", tmp_path / "t-0", tmp_path / "aside"], 4, 0, 2 * length)
     assert found == (Holding.WHOLE, whole[4 * length : 6 * length])
+
+
+def test_a_damaged_log_starts_later_only_where_it_has_an_intact_record_of_the_same_epoch(tmp_path: Path):
+    whole = filled(tmp_path)
+    length = len(whole) // COUNT
+    damage(segment(tmp_path), whole, length + 100, 8 * length + 100)
+    assert not move_log_start(tmp_path, 8, 0)  # Its batch there is damaged.
+    assert not move_log_start(tmp_path, 6, 1)  # It is of another history.
+    assert not move_log_start(tmp_path, COUNT, 0)  # Its end: an unclean leader may have had another log.
+    assert Checkpoint.load(tmp_path).log_start_offset == 0
+
+    assert move_log_start(tmp_path, 6, 0)
+    assert Checkpoint.load(tmp_path) == Checkpoint(log_start_offset=6, recovery_point=6)
+    assert not move_log_start(tmp_path, 5, 0)
+
+
+def test_a_crash_before_the_log_start_has_moved_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole = filled(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            move_log_start(tmp_path, 6, 0)
+    log = open_log(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset, segment(tmp_path).read_bytes()) == (0, COUNT, whole)
+    log.close()
+
+
+def test_a_moved_log_keeps_what_follows_its_start(tmp_path: Path):
+    whole = filled(tmp_path)
+    length = len(whole) // COUNT
+    damage(segment(tmp_path), whole, 2 * length + 100, 4 * length + 3)
+    assert move_log_start(tmp_path, 6, 0)
+    log = open_log(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset) == (6, COUNT)
+    assert segment(tmp_path).read_bytes() == whole[6 * length :]
+    log.close()

@@ -1,0 +1,61 @@
+"""Moves the start of a log that cannot be opened beyond damaged records that were deleted (docs/adr/0017)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from raftlog.model import LeaderEpoch, Offset
+from raftlog.partition.storage.batch_scan import Read
+from raftlog.partition.storage.checkpoint import Checkpoint
+from raftlog.partition.storage.files import fsync_dir, storage_error, sync_file, write_fully
+from raftlog.partition.storage.repair_source import intact_batch, segment_at
+from raftlog.partition.storage.segment import segment_path
+from raftlog.partition.storage.segment_replacement import cleaned_path
+
+_COPY_BYTES = 1 << 20
+
+
+def move_log_start(folder: Path, offset: Offset, epoch: LeaderEpoch) -> bool:
+    """Let a log start at `offset`, durably, if it has an intact record of this epoch there.
+
+    The segment is split at the batch that contains `offset`: the next start removes everything before that batch.
+    Files keep their content, so a crash before the new checkpoint changes nothing.
+
+    Raises:
+        DamagedDataError: the checkpoint is damaged.
+        StorageError: a disk operation failed.
+    """
+    checkpoint = Checkpoint.load(folder)
+    if offset <= checkpoint.log_start_offset:
+        return False
+    try:
+        with segment_at(folder, offset) as file:
+            found = intact_batch(file, offset) if file is not None else None
+            if file is None or found is None or found[1].leader_epoch != epoch:
+                return False
+            position, header = found
+            if position:
+                _split(file.read, position, folder, header.base_offset)
+    except OSError as error:
+        raise storage_error(error, f"cannot move the log start of {folder}") from error
+    point = max(checkpoint.recovery_point, offset)
+    replace(checkpoint, log_start_offset=offset, recovery_point=point).save(folder)
+    return True
+
+
+def _split(read: Read, position: int, folder: Path, base: Offset) -> None:
+    """Copy a segment's bytes from `position` on into a segment of their own, durably."""
+    unfinished = cleaned_path(folder, base)
+    descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        written = 0
+        while chunk := read(_COPY_BYTES, position + written):
+            write_fully(descriptor, chunk, written)
+            written += len(chunk)
+        sync_file(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(unfinished, segment_path(folder, base))
+    fsync_dir(folder)
