@@ -30,6 +30,7 @@ from raftlog.record.control import Marker, parse_marker
 
 SUFFIX = ".log"
 _CHUNK_BYTES = 1 << 20
+_RECENT_BATCHES = 4
 
 
 def segment_path(folder: Path, base_offset: Offset) -> Path:
@@ -49,6 +50,7 @@ class Segment:
     __slots__ = (
         "_aborted",
         "_index",
+        "_recent",
         "_used",
         "aborted_count",
         "base_offset",
@@ -79,6 +81,9 @@ class Segment:
         """How many aborted transactions have their marker in this segment."""
         self._aborted: list[AbortedEntry] | None = []
         self._used = True
+        self._recent: tuple[tuple[Offset, int], ...] = ()
+        """Base offset and position of the newest batches, newest first: followers and consumers at the log's end read
+        there, and need not step over up to 16 KiB of batches from an index entry on."""
 
     @classmethod
     def create(cls, path: Path, base_offset: Offset, pool: FilePool) -> Segment:
@@ -129,7 +134,7 @@ class Segment:
         """Load verified facts of an index file; an index that is not given is read on use."""
         self.size, self.next_offset, self.max_timestamp = facts.size, facts.next_offset, facts.max_timestamp
         self.first_timestamp = None if facts.size == 0 else facts.first_timestamp
-        self.indexed_size, self._index = facts.size, index
+        self.indexed_size, self._index, self._recent = facts.size, index, ()
         self.aborted_count, self._aborted = facts.aborted, aborted
 
     def write(self, content: bytes | bytearray | memoryview) -> None:
@@ -164,6 +169,7 @@ class Segment:
         if header.is_control:
             self._learn_marker(header, marker or self.marker_at(self.size, header))
         self.load_index().add(header.base_offset, self.size, self.max_timestamp)
+        self._recent = ((header.base_offset, self.size), *self._recent[: _RECENT_BATCHES - 1])
         if self.first_timestamp is None:
             self.first_timestamp = header.max_timestamp
         self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
@@ -188,6 +194,7 @@ class Segment:
             OSError: a system call failed; the file may be unchanged.
         """
         self.forget_index()
+        self._recent = ()
         cut_at = next((at for at, header in self.headers(offset) if header.last_offset >= offset), self.size)
         index, aborted = self.load_index(), self.load_aborted()
         index.cut(cut_at)
@@ -259,8 +266,11 @@ class Segment:
         return entry[1] if self.lands_on(entry) else self._rebuilt().entry_for(offset)[1]  # type: ignore[index]
 
     def position_near(self, offset: Offset) -> int:
-        """Like `position_before`, as the index has it, without verification."""
+        """Like `position_before`, as memory or the index has it, without verification."""
         self._used = True
+        for base_offset, position in self._recent:
+            if base_offset <= offset:
+                return position
         entry = self.load_index().entry_for(offset)
         return 0 if entry is None else entry[1]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from storage_support import batch, fill, open_log, values
 
 from raftlog.config import TopicConfig
 from raftlog.partition.storage.log import PartitionLog
@@ -23,10 +24,10 @@ def filled(folder: Path, sizes: tuple[int, ...] = SIZES) -> tuple[PartitionLog, 
     """Return a log with a batch of two records for each size of value, and the batches."""
     log, batches = PartitionLog.open(folder, TopicConfig()), []
     for number, size in enumerate(sizes):
-        batch = build_batch([NewRecord(bytes([number]) * size, timestamp=1), NewRecord(b"", timestamp=1)])
-        stamp(batch, base_offset=log.log_end_offset, leader_epoch=0)
-        log.append(batch)
-        batches.append(bytes(batch))
+        built = build_batch([NewRecord(bytes([number]) * size, timestamp=1), NewRecord(b"", timestamp=1)])
+        stamp(built, base_offset=log.log_end_offset, leader_epoch=0)
+        log.append(built)
+        batches.append(bytes(built))
     return log, batches
 
 
@@ -170,3 +171,18 @@ def test_what_is_appended_meanwhile_does_not_matter(tmp_path: Path):
     log.append(more)
     log.roll()
     assert content(found) == batches[0]
+
+
+def test_a_read_at_the_end_of_a_log_steps_over_no_batches_from_an_index_entry_on(tmp_path: Path):
+    log = open_log(tmp_path)
+    fill(log, 20)
+    (segment,) = log.segments
+    length = segment.size // 20
+    assert [segment.position_near(offset) for offset in (20, 19, 16, 15)] == [19 * length, 19 * length, 16 * length, 0]
+
+    log.truncate_to(17)
+    assert segment.position_near(18) == 0  # The batches that followed are gone.
+    log.append(batch(17, "another", "length"))
+    assert segment.position_near(18) == 17 * length
+    assert values(log, 16) == ["16", "another", "length"]
+    log.close()
