@@ -133,13 +133,16 @@ def _epoch_of(walk: Walk, extent: Extent, after: BatchHeader | None) -> LeaderEp
     """Return the epoch of the batch at the walk's position; NO_LEADER_EPOCH if unknown.
 
     Epochs never decrease, so it is certain if the batches before and after have the same. If they differ, the epoch
-    table is not asked: after a power loss it may be an earlier one, or built again from the sound batches, which lack
-    this one. It is asked where nothing comes after.
+    table says it, if the table has the epoch of the batch after. An epoch is added to the table with its first batch,
+    and is synced before that batch is, so such a table has every earlier epoch. Any other table may be an earlier one.
     """
-    if after is not None:
-        return after.leader_epoch if after.leader_epoch == max(0, walk.epoch) else NO_LEADER_EPOCH
-    said = extent.epoch_at(walk.offset)
-    return said if said >= walk.epoch else NO_LEADER_EPOCH
+    before, said = max(0, walk.epoch), extent.epoch_at(walk.offset)
+    if after is None:
+        return said if said >= walk.epoch else NO_LEADER_EPOCH
+    if after.leader_epoch == before:
+        return before
+    is_complete = extent.epoch_at(after.base_offset) == after.leader_epoch
+    return said if is_complete and before <= said <= after.leader_epoch else NO_LEADER_EPOCH
 
 
 def _unsound_bytes(read: Read, size: int, walk: Walk) -> int:

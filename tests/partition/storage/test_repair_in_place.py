@@ -140,13 +140,28 @@ def test_a_table_of_epochs_from_before_a_loss_of_power_is_not_believed_against_t
     assert mend(ClosedLog(folder, 5, compacts=False), source) == 1
     assert segment(folder).read_bytes() == whole
 
-    # Where the epochs part, the log alone cannot tell; 0, which the table says, would be wrong.
-    for table in ([[0, 0]], [[0, 0], [4, 4]], []):
+    # Where the epochs part, only a table with the epoch of the batch that follows can tell: it has all earlier ones.
+    for table, epoch in (([[0, 0]], NO_LEADER_EPOCH), ([], NO_LEADER_EPOCH), ([[0, 0], [4, 3]], 4)):
         write_json(folder / "leader-epochs.json", {"version": 1, "epochs": table})
         damage(segment(folder), whole, 3 * length + 8)
-        assert ClosedLog(folder, 3, compacts=False).find().leader_epoch == NO_LEADER_EPOCH
+        assert ClosedLog(folder, 3, compacts=False).find().leader_epoch == epoch
         assert mend(ClosedLog(folder, 3, compacts=False), source) == 1
         assert segment(folder).read_bytes() == whole
+
+
+def test_a_batch_where_epochs_part_is_repaired_from_a_log_that_ends_with_it(tmp_path: Path):
+    """The other log cannot lead up to the batch that follows the damage, so the epoch table tells the epoch."""
+    folder, source = tmp_path / "log", tmp_path / "source"
+    for path, count in ((folder, 6), (source, 4)):
+        log = open_log(path)
+        for offset in range(count):
+            log.append(batch(offset, "v" * 300, epoch=(0, 0, 0, 1, 4, 4)[offset]))
+        log.fsync()
+        log.close()
+    whole = segment(folder).read_bytes()
+    damage(segment(folder), whole, 3 * (len(whole) // 6) + 8)
+    assert mend(ClosedLog(folder, 3, compacts=False), source) == 1
+    assert segment(folder).read_bytes() == whole
 
 
 @pytest.mark.parametrize("which", [0, 1, 2, 3, 5, 11])
