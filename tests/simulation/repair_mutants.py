@@ -13,6 +13,8 @@ from raftlog.partition import repair, repair_manager
 from raftlog.partition.core import repair as core_repair
 from raftlog.partition.scrubber import Scrubber
 from raftlog.partition.storage import batch_scan, log_start, repair_source, scrub
+from raftlog.partition.storage import repair as storage_repair
+from raftlog.partition.storage.log_truncation import TruncatableLog
 from raftlog.partition.storage.repair import ClosedLog
 
 
@@ -47,6 +49,29 @@ def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
 def a_checksum_may_hide_the_header_that_it_is_of(patch: Any) -> None:
     """Headers are searched by matches without overlap: a byte like the magic hides the header after it."""
     patch(batch_scan, "_MAYBE_HEADER", re.compile(rb"\x01[\x00-\x1f]\x00\x00", re.DOTALL))
+
+
+@told_by("tests/partition/storage/test_repair_in_place.py")
+@mutant
+def the_epoch_table_is_not_asked_where_epochs_part(patch: Any) -> None:
+    """A batch there is repaired only from a log that leads up to the batch that follows."""
+    patch.edit(storage_repair._epoch_of, "said if is_complete and", "said if False and")
+
+
+@told_by("tests/partition/storage/test_partition_log.py")
+@mutant
+def a_checkpoint_from_before_a_log_started_over_is_written(patch: Any) -> None:
+    """A further attempt to start over does not count as a truncation."""
+    really = TruncatableLog.reset_to
+
+    def reset_to(self: TruncatableLog, offset: int) -> None:
+        again = self._starting_over
+        try:
+            really(self, offset)
+        finally:
+            self._cuts -= again
+
+    patch(TruncatableLog, "reset_to", reset_to)
 
 
 @told_by("tests/partition/test_repair.py")

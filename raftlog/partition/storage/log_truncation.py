@@ -91,7 +91,9 @@ class TruncatableLog(LogFiles):
         with self._changing:
             if not self._starting_over:
                 self._require_sound()
-                self._cuts += 1
+            # Also at a further attempt: a checkpoint that was planned since the last one describes the earlier log.
+            self._cuts += 1
+            if not self._starting_over:
                 self._begin()
                 # A checkpoint for which an empty folder is valid: a crash in between must not look like lost records.
                 self._save_checkpoint(recovery_point=self.log_start_offset, high_watermark=self.log_start_offset)
