@@ -88,7 +88,7 @@ def test_batches_below_the_offset_are_left_out():
 
 
 def test_records_of_aborted_transactions_are_left_out():
-    """Its marker may be gone: a reader that was told of the transaction would drop the committed batch, too."""
+    """Its marker may be gone: a reader that knows of the transaction would drop the committed batch, too."""
     aborted = (AbortedTransaction(producer_id=PRODUCER, first_offset=0, last_offset=4),)
     within = batch_at(0, producer=PRODUCER, transactional=True) + batch_at(2, producer=PRODUCER, transactional=True)
     after = batch_at(5, producer=PRODUCER, transactional=True) + marker_at(7, committed=True)
