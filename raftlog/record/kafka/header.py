@@ -18,7 +18,8 @@ COMPRESSION, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CRC = struct.Struct(">I")
-_LENGTH_AT, _MAGIC_AT, _CRC_AT, _CRC_FROM = 8, 16, 17, 21
+_COUNT = struct.Struct(">i")
+_MAGIC_AT, _CRC_AT, _CRC_FROM, _ATTRIBUTES_AT, _COUNT_AT = 16, 17, 21, 21, 57
 _AFTER_LENGTH = 12
 """`batch_length` counts the bytes after itself."""
 assert _HEADER.size == HEADER_BYTES
@@ -53,6 +54,16 @@ class KafkaHeader(NamedTuple):
 def invalid(problem: str) -> InvalidRequestError:
     """Return the error for records that cannot be stored. Clients do not send them again, unlike corrupt ones."""
     return InvalidRequestError(f"{problem}; nothing was appended", code=ErrorCode.INVALID_RECORD)
+
+
+def record_count(batch: Buffer) -> int:
+    """Return how many records a batch of at least `HEADER_BYTES` states."""
+    return int(_COUNT.unpack_from(batch, _COUNT_AT)[0])
+
+
+def is_compressed(batch: Buffer) -> bool:
+    """Return whether a batch of at least `HEADER_BYTES` states that its records are compressed."""
+    return bool(batch[_ATTRIBUTES_AT + 1] & COMPRESSION)
 
 
 def parse_produced(records: Buffer) -> KafkaHeader:

@@ -1,0 +1,165 @@
+"""Produce: batches of Kafka's clients become raftlog's and are appended like any other.
+
+Batches of a request are converted before the first of them is appended, and appended in the order of the request.
+Appends wait for their replicas together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from raftlog.broker.appending import append_batch
+from raftlog.broker.context import BrokerContext
+from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
+from raftlog.model import ACKS_ALL, Acks, Offset, TopicId
+from raftlog.record.batch import Buffer
+from raftlog.record.kafka.convert import FEW_RECORDS, from_kafka
+from raftlog.record.kafka.header import HEADER_BYTES, invalid, is_compressed, record_count
+from raftlog.record.kafka.loading import is_loaded
+from raftlog.security.identity import Sender
+from raftlog.serving.workers import INLINE_BYTES, in_worker
+
+FIRST_VERSION = 3
+"""Earlier versions send message sets of magic 0 and 1. They are advertised, because librdkafka expects it
+(KAFKA-18659), and refused."""
+_PACKED_INLINE_BYTES = 1 << 10
+"""Up to so many compressed bytes are unpacked in the event loop: they may unpack to a thousand times as many."""
+_ACKS: dict[int, Acks] = {-1: ACKS_ALL, 0: 0, 1: 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaBatch:
+    """One partition of a produce request."""
+
+    topic: str
+    partition: int
+    records: Buffer | None
+    """As they were received; None: null."""
+    topic_id: TopicId = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaAppend:
+    """What happened to one batch: `error`, or its first offset."""
+
+    base_offset: Offset = -1
+    log_start_offset: Offset = -1
+    error: RaftlogError | None = None
+
+
+class KafkaProduce:
+    """Appends the batches of produce requests."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+
+    async def append(
+        self,
+        batches: Sequence[KafkaBatch],
+        *,
+        acks: int,
+        timeout_ms: int,
+        sender: Sender,
+        transactional_id: str = "",
+    ) -> list[KafkaAppend]:
+        """Append each batch; the results are in the order of the request.
+
+        Args:
+            acks: -1: all; 1; 0.
+            transactional_id: empty: none.
+        """
+        try:
+            if acks not in _ACKS:
+                raise InvalidRequestError(
+                    f"expected acks -1, 0 or 1, received {acks}", code=ErrorCode.INVALID_REQUIRED_ACKS
+                )
+            if transactional_id:
+                self._context.access.require(sender, "write", "transactional_id", transactional_id)
+        except RaftlogError as error:
+            return [KafkaAppend(error=error) for _ in batches]
+        most_ms = max(1, min(timeout_ms, self._context.config.broker.request_timeout_ms))
+        converted = await self._convert(batches, sender)
+        appends = [
+            self._append(batch, ours, _ACKS[acks], most_ms, transactional_id)
+            for batch, ours in zip(batches, converted, strict=True)
+        ]
+        # Tasks begin in their order, and a batch of a known producer is appended in its first step.
+        return [await appends[0]] if len(appends) == 1 else await asyncio.gather(*appends)
+
+    async def _convert(self, batches: Sequence[KafkaBatch], sender: Sender) -> list[bytearray | RaftlogError]:
+        limits = [self._limit_of(batch, sender) for batch in batches]
+        if _is_quick(batches):
+            return _converted(batches, limits)
+        return await in_worker(_converted, batches, limits)
+
+    def _limit_of(self, batch: KafkaBatch, sender: Sender) -> int | RaftlogError:
+        """Return the most bytes of a batch's unpacked records, if its sender may write it here."""
+        try:
+            self._context.access.require(sender, "write", "topic", batch.topic)
+            return self._context.leader(batch.topic, batch.partition, batch.topic_id).config.max_message_bytes
+        except RaftlogError as error:
+            return error
+
+    async def _append(
+        self, batch: KafkaBatch, ours: bytearray | RaftlogError, acks: Acks, timeout_ms: int, transactional_id: str
+    ) -> KafkaAppend:
+        try:
+            if isinstance(ours, RaftlogError):
+                raise ours
+            done = await append_batch(
+                self._context,
+                batch.topic,
+                batch.partition,
+                ours,
+                acks,
+                timeout_ms,
+                topic_id=batch.topic_id,
+                transactional_id=transactional_id,
+            )
+            log = self._context.replica(batch.topic, batch.partition).log
+        except RaftlogError as error:
+            return KafkaAppend(error=_for_producer(error))
+        return KafkaAppend(base_offset=done.base_offset, log_start_offset=log.log_start_offset)
+
+
+def _is_quick(batches: Sequence[KafkaBatch]) -> bool:
+    """Return whether the batches are converted in less time than a worker thread takes to start."""
+    total = packed = 0
+    for batch in batches:
+        if batch.records is None or len(batch.records) < HEADER_BYTES:
+            continue
+        if record_count(batch.records) >= FEW_RECORDS and not is_loaded():
+            return False
+        total += len(batch.records)
+        packed += len(batch.records) if is_compressed(batch.records) else 0
+    return total <= INLINE_BYTES and packed <= _PACKED_INLINE_BYTES
+
+
+def _converted(batches: Sequence[KafkaBatch], limits: Sequence[int | RaftlogError]) -> list[bytearray | RaftlogError]:
+    return [_convert_one(batch, limit) for batch, limit in zip(batches, limits, strict=True)]
+
+
+def _convert_one(batch: KafkaBatch, limit: int | RaftlogError) -> bytearray | RaftlogError:
+    if isinstance(limit, RaftlogError):
+        return limit
+    try:
+        if batch.records is None:
+            raise invalid("a partition of the request has no records")
+        return from_kafka(batch.records, max_message_bytes=limit)
+    except RaftlogError as error:
+        return error
+
+
+def _for_producer(error: RaftlogError) -> RaftlogError:
+    """Return the error that makes Kafka's producers do what this one asks for.
+
+    - They take DUPLICATE_SEQUENCE_NUMBER for success. Here it says that other records have the sequence.
+    - Some do not send again after an error of quotas. They do after NOT_ENOUGH_REPLICAS: nothing was appended, either.
+    """
+    if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        return InvalidRequestError(error.message, code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, details=error.details)
+    if isinstance(error, OverloadedError):
+        return OverloadedError(error.message, code=ErrorCode.NOT_ENOUGH_REPLICAS, details=error.details)
+    return error
