@@ -85,7 +85,8 @@ def _snappy_block(block: memoryview, most: int) -> Buffer:
         raise invalid(f"a snappy block of {len(block)} bytes states an impossible size of {size}")
     if size > most:
         raise _too_large(most)
-    return memoryview(pa.decompress(block, decompressed_size=size, codec="snappy"))
+    unpacked = pa.decompress(block, decompressed_size=size, codec="snappy")
+    return memoryview(unpacked).cast("B")  # Arrow's buffers have signed bytes.
 
 
 def _stated_size(block: memoryview) -> int:

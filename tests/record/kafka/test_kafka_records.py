@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka_records import TIME_MS, Sent, as_stored, built, read
+from kafka_records import TIME_MS, Sent, as_stored, built, read, with_checksum
 
 from raftlog.record import build_batch, parse_header, stamp, to_arrow, validate_batch
 from raftlog.record.kafka import convert
@@ -80,6 +84,46 @@ def test_a_batch_of_many_lengths():
     assert to_arrow(parse_header(batch), batch).num_rows == 5000
     stamp(batch, base_offset=0, leader_epoch=0)
     assert read(bytes(to_kafka(parse_header(batch), batch))) == sent
+
+
+@pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
+def test_large_records_of_each_compression(compression: int):
+    sent = [Sent(TIME_MS, b"k" * number, b"v" * 100 * number, []) for number in range(100)]
+    batch = stored(built(sent, compression=compression), COLUMNS)
+    assert batch == stored(built(sent, compression=compression), LOOP)
+    stamp(batch, base_offset=0, leader_epoch=0)
+    assert read(returned(batch, COLUMNS)) == sent
+
+
+def test_large_records_in_one_snappy_block():
+    """As librdkafka compresses them; Java's clients and aiokafka send frames of blocks."""
+    sent = [Sent(TIME_MS, b"k" * number, b"v" * 100 * number, []) for number in range(100)]
+    plain = built(sent)
+    head = bytearray(plain[:61])
+    head[22] = 2
+    batch = with_checksum(head + pa.compress(plain[61:], codec="snappy", asbytes=True))
+    assert stored(batch, COLUMNS) == stored(batch, LOOP)
+
+
+def test_a_node_loads_numpy_for_the_first_large_batch(tmp_path: Path):
+    """pyarrow was imported without it."""
+    sent = [Sent(TIME_MS + number, b"key", b"value", [("a", None)]) for number in range(100)]
+    file = tmp_path / "batch"
+    file.write_bytes(built(sent))
+    code = """if True:
+        import sys
+        from raftlog.broker import node
+        node.keep_pyarrow_small()
+        from raftlog.record import parse_header, stamp
+        from raftlog.record.kafka.convert import from_kafka, to_kafka
+        assert "numpy" not in sys.modules
+        batch = from_kafka(open(sys.argv[1], "rb").read(), max_message_bytes=1 << 20)
+        assert "numpy" in sys.modules and "pandas" not in sys.modules
+        stamp(batch, base_offset=0, leader_epoch=0)
+        open(sys.argv[2], "wb").write(to_kafka(parse_header(batch), batch))
+        """
+    subprocess.run([sys.executable, "-c", code, file, tmp_path / "back"], check=True)
+    assert read((tmp_path / "back").read_bytes()) == sent
 
 
 def test_a_record_of_many_headers():
