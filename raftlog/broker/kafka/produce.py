@@ -7,7 +7,7 @@ Appends wait for their replicas together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 
 from raftlog.broker.appending import append_batch
@@ -63,12 +63,15 @@ class KafkaProduce:
         timeout_ms: int,
         sender: Sender,
         transactional_id: str = "",
+        order: asyncio.Lock | None = None,
     ) -> list[KafkaAppend]:
         """Append each batch; the results are in the order of the request.
 
         Args:
             acks: -1: all; 1; 0.
             transactional_id: empty: none.
+            order: the lock of a connection whose produce requests overlap: they append in the order of these calls, and
+                wait for their replicas together. None: they do not overlap.
         """
         try:
             if acks not in _ACKS:
@@ -80,13 +83,29 @@ class KafkaProduce:
         except RaftlogError as error:
             return [KafkaAppend(error=error) for _ in batches]
         most_ms = max(1, min(timeout_ms, self._context.config.broker.request_timeout_ms))
-        converted = await self._convert(batches, sender)
-        appends = [
-            self._append(batch, ours, _ACKS[acks], most_ms, transactional_id)
+        if order is None:
+            converted = await self._convert(batches, sender)
+            works = self._appends(batches, converted, _ACKS[acks], most_ms, transactional_id)
+            return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
+        async with order:
+            converted = await self._convert(batches, sender)
+            works = self._appends(batches, converted, _ACKS[acks], most_ms, transactional_id)
+            appends = asyncio.gather(*works)
+            await _begun(appends)
+        return await appends
+
+    def _appends(
+        self,
+        batches: Sequence[KafkaBatch],
+        converted: Sequence[bytearray | RaftlogError],
+        acks: Acks,
+        timeout_ms: int,
+        transactional_id: str,
+    ) -> list[Coroutine[None, None, KafkaAppend]]:
+        return [
+            self._append(batch, ours, acks, timeout_ms, transactional_id)
             for batch, ours in zip(batches, converted, strict=True)
         ]
-        # Tasks begin in their order, and a batch of a known producer is appended in its first step.
-        return [await appends[0]] if len(appends) == 1 else await asyncio.gather(*appends)
 
     async def _convert(self, batches: Sequence[KafkaBatch], sender: Sender) -> list[bytearray | RaftlogError]:
         limits = [self._limit_of(batch, sender) for batch in batches]
@@ -122,6 +141,15 @@ class KafkaProduce:
         except RaftlogError as error:
             return KafkaAppend(error=_for_producer(error))
         return KafkaAppend(base_offset=done.base_offset, log_start_offset=log.log_start_offset)
+
+
+async def _begun(appends: asyncio.Future[list[KafkaAppend]]) -> None:
+    """Wait until each task has made its first step, in which a batch of a known producer is appended."""
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        appends.cancel()
+        raise
 
 
 def _is_quick(batches: Sequence[KafkaBatch]) -> bool:

@@ -37,7 +37,7 @@ VERSIONS = {
     API_VERSIONS: (0, 0),
     INIT_PRODUCER_ID: (0, 1),
 }
-UNSUPPORTED_VERSION = 35
+UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, UNSUPPORTED_VERSION = 3, 5, 35
 
 
 def number(error: RaftlogError | Any | None) -> int:
@@ -79,10 +79,14 @@ def array(items: Sequence[bytes]) -> bytes:
 class Frame:
     """Serves Kafka's clients from one broker's handlers."""
 
-    def __init__(self, context: BrokerContext, handlers: tuple[KafkaProduce, KafkaFetch, KafkaOffsets]) -> None:
+    def __init__(self, context: BrokerContext, ports: dict[int, int] | None = None) -> None:
         self.context = context
-        self.producing, self.fetching, self.offsets = handlers
+        self.parked = ParkedFetches(max_requests=context.config.broker.max_inflight_requests)
+        self.producing, self.fetching = KafkaProduce(context), KafkaFetch(context, self.parked)
+        self.offsets = KafkaOffsets(context)
         self.port = 0
+        self.ports = ports
+        """The port of each broker's listener; None: there is one broker."""
         self.served = 0
         self.answers: dict[int, Callable[[Reader, int], Awaitable[bytes | None]]] = {
             PRODUCE: self.produce,
@@ -91,6 +95,11 @@ class Frame:
             METADATA: self.metadata,
             INIT_PRODUCER_ID: self.init_producer_id,
         }
+
+    async def listen(self, port: int) -> asyncio.Server:
+        server = await asyncio.start_server(self.connected, "127.0.0.1", port, limit=16 << 20)
+        self.port = server.sockets[0].getsockname()[1]
+        return server
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
@@ -215,19 +224,24 @@ class Frame:
     async def metadata(self, request: Reader, version: int) -> bytes:
         topics = self.context.image.topics.values()
         names = request.array(request.text)
-        broker = struct.pack(">i", 1) + text("127.0.0.1") + struct.pack(">i", self.port) + text(None)
-        answers = []
-        for name in names or [topic.topic for topic in topics]:
-            found = self.context.image.topic(name)
-            partitions = [] if found is None else sorted(found.partitions)
-            one = array([struct.pack(">i", 1)])
-            entries = [
-                struct.pack(">hii", 0, index, 1) + one + one + (array([]) if version >= 5 else b"")
-                for index in partitions
-            ]
-            answers.append(struct.pack(">h", 0 if found else 3) + text(name) + b"\0" + array(entries))
-        head = (bytes(4) if version >= 3 else b"") + array([broker]) + (text("c") if version >= 2 else b"")
-        return head + struct.pack(">i", 1) + array(answers)
+        ports = self.ports or {1: self.port}
+        alive = [one for one in ports if one in self.context.image.brokers]
+        brokers = [
+            struct.pack(">i", one) + text("127.0.0.1") + struct.pack(">i", ports[one]) + text(None) for one in alive
+        ]
+        answers = [self._topic(str(name), version) for name in names or [topic.topic for topic in topics]]
+        head = (bytes(4) if version >= 3 else b"") + array(brokers) + (text("c") if version >= 2 else b"")
+        return head + struct.pack(">i", alive[0] if alive else -1) + array(answers)
+
+    def _topic(self, name: str, version: int) -> bytes:
+        found = self.context.image.topic(name)
+        entries = []
+        for index, state in sorted(found.partitions.items()) if found else ():
+            replicas, isr = (array([struct.pack(">i", one) for one in ids]) for ids in (state.replicas, state.isr))
+            code = 0 if state.leader >= 0 else LEADER_NOT_AVAILABLE
+            entry = struct.pack(">hii", code, index, state.leader) + replicas + isr
+            entries.append(entry + (array([]) if version >= 5 else b""))
+        return struct.pack(">h", 0 if found else UNKNOWN_TOPIC) + text(name) + b"\0" + array(entries)
 
     async def init_producer_id(self, request: Reader, version: int) -> bytes:
         assert version <= 1
@@ -255,12 +269,8 @@ async def broker_for_kafka(folder: Path, ports: list[int], **settings: Any) -> A
     controller, node = ControllerNode(config, data_dir.path), BrokerNode(config, data_dir)
     await node.start(internal=controller.routes.application())
     await controller.start(serve=False)
-    parked = ParkedFetches(max_requests=config.broker.max_inflight_requests)
-    frame = Frame(
-        node.context, (KafkaProduce(node.context), KafkaFetch(node.context, parked), KafkaOffsets(node.context))
-    )
-    server = await asyncio.start_server(frame.connected, "127.0.0.1", 0, limit=16 << 20)
-    frame.port = server.sockets[0].getsockname()[1]
+    frame = Frame(node.context)
+    server = await frame.listen(0)
     try:
         yield frame
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -190,6 +191,63 @@ async def test_a_repeat_is_answered_with_the_first_offsets(frame: Frame):
     assert codes == [45, 45], "OUT_OF_ORDER_SEQUENCE_NUMBER, not 46, which clients take for success"
 
 
+async def test_overlapping_requests_of_a_connection_are_appended_in_their_order(frame: Frame):
+    """A large batch is converted in a thread, a small one at once."""
+    producer, order, sequence, batches = await frame.offsets.new_producer_id(), asyncio.Lock(), 0, []
+    for count in (4_000, 1, 3_000, 1, 1, 100):
+        batches.append(batch_of(*[b"v" * 50] * count, producer=(producer, 0, sequence)))
+        sequence += count
+    common: dict[str, Any] = {"acks": -1, "timeout_ms": 10_000, "sender": UNKNOWN_SENDER, "order": order}
+    answers = await asyncio.gather(*(frame.producing.append([one], **common) for one in batches))
+    assert [number(one.error) for (one,) in answers] == [0] * 6
+    assert [one.base_offset for (one,) in answers] == [0, 4_000, 4_001, 7_001, 7_002, 7_003]
+
+
+async def test_a_connection_that_ends_while_its_requests_overlap(frame: Frame):
+    order = asyncio.Lock()
+    common: dict[str, Any] = {"acks": -1, "timeout_ms": 10_000, "sender": UNKNOWN_SENDER, "order": order}
+    batches = [batch_of(*[b"v" * 50] * 4_000) for _ in range(4)]
+    appends = [asyncio.create_task(frame.producing.append([one], **common)) for one in batches]
+    await asyncio.sleep(0)
+    for one in appends:
+        one.cancel()
+    await asyncio.wait(appends)
+    assert not order.locked()
+    assert number((await frame.producing.append([batch_of(b"a")], **common))[0].error) == 0
+
+
+async def test_aborted_records_are_hidden_from_committed_readers(frame: Frame):
+    async with Producer(url(frame), transactional_id="one") as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send_many("t", [b"committed"] * 3)
+        with contextlib.suppress(ZeroDivisionError):
+            async with producer.transaction():
+                await producer.send_many("t", [b"aborted"] * 60)
+                raise ZeroDivisionError
+        async with producer.transaction():
+            await producer.send_many("t", [b"again"] * 2)
+    committed = await read_by_aiokafka(frame, 5, isolation_level="read_committed")
+    assert [one.value for one in committed] == [b"committed"] * 3 + [b"again"] * 2
+    everything = await read_by_aiokafka(frame, 65)
+    assert [one.value for one in everything] == [b"committed"] * 3 + [b"aborted"] * 60 + [b"again"] * 2
+
+
+async def test_a_committed_reader_of_nothing_but_aborted_records_goes_on(frame: Frame):
+    async with Producer(url(frame), transactional_id="one") as producer:
+        await producer.init_transactions()
+        with contextlib.suppress(ZeroDivisionError):
+            async with producer.transaction():
+                for _ in range(20):
+                    await producer.send_many("t", [b"aborted" * 100] * 100)
+                raise ZeroDivisionError
+        await producer.close()
+    async with Producer(url(frame)) as producer:
+        await producer.send("t", b"last")
+    committed = await read_by_aiokafka(frame, 1, isolation_level="read_committed", max_partition_fetch_bytes=10_000)
+    assert [one.value for one in committed] == [b"last"]
+
+
 async def test_each_partition_has_an_error_of_its_own(frame: Frame):
     damaged = bytearray(batch_of(b"a").records or b"")
     damaged[-1] ^= 1
@@ -233,7 +291,7 @@ async def test_a_long_poll_ends_when_a_record_arrives_or_its_reader_leaves(frame
     asked = {"max_wait_ms": 20_000, "min_bytes": 1, "max_bytes": 1 << 20, "isolation": "read_uncommitted"}
     fetch = asyncio.create_task(frame.fetching.fetch([position], sender=UNKNOWN_SENDER, **asked))  # type: ignore[arg-type]
     left = asyncio.create_task(frame.fetching.fetch([position], sender=UNKNOWN_SENDER, **asked))  # type: ignore[arg-type]
-    while frame.fetching._parked.count < 2:
+    while frame.parked.count < 2:
         await asyncio.sleep(0)
     left.cancel()
     await append(frame, batch_of(b"a"))
@@ -241,7 +299,7 @@ async def test_a_long_poll_ends_when_a_record_arrives_or_its_reader_leaves(frame
         (read,) = await fetch
     assert read.size > HEADER_BYTES
     assert left.cancelled()
-    assert frame.fetching._parked.count == 0
+    assert frame.parked.count == 0
 
 
 async def test_offsets_are_found(frame: Frame):
