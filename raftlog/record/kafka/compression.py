@@ -24,7 +24,7 @@ _GZIP_WINDOW = 31
 _MAX_SNAPPY_RATIO = 64
 """A snappy block cannot unpack to more than this times its length: 64 bytes are copied by 2 or 3."""
 _STREAM_OF = {LZ4: "lz4", ZSTD: "zstd"}
-_CHUNK_BYTES = 1 << 20
+_LEAST_CHUNK_BYTES, _CHUNK_BYTES = 1 << 10, 1 << 20
 
 
 def unpack(packed: Buffer, compression: int, *, most: int) -> Buffer:
@@ -99,14 +99,14 @@ def _stated_size(block: memoryview) -> int:
 
 
 def _streamed(packed: Buffer, codec: str, most: int) -> Buffer:
-    chunks, total = [], 0
+    unpacked, chunk = bytearray(), bytearray(min(_CHUNK_BYTES, most + 1, _LEAST_CHUNK_BYTES + 4 * len(packed)))
     with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(packed)), codec) as stream:
-        while chunk := stream.read(min(_CHUNK_BYTES, most + 1 - total)):
-            chunks.append(chunk)
-            total += len(chunk)
-            if total > most:
+        # Not `read`: it never frees the bytes for its result when the stream is damaged (pyarrow 26).
+        while size := stream.readinto(chunk):
+            unpacked += memoryview(chunk)[:size]
+            if len(unpacked) > most:
                 raise _too_large(most)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return unpacked
 
 
 def _too_large(most: int) -> InvalidRequestError:

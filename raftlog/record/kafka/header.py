@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from raftlog.checksum import crc32c
 from raftlog.errors import CorruptBatchError, ErrorCode, InvalidRequestError
+from raftlog.model import NO_PRODUCER_ID
 from raftlog.record.batch import Buffer
 
 HEADER_BYTES = 61
@@ -101,6 +102,8 @@ def _require_of_client(header: KafkaHeader) -> None:
             "a producer's timestamps are creation times, received a batch of append times",
             code=ErrorCode.INVALID_TIMESTAMP,
         )
+    if header.is_transactional and header.producer_id == NO_PRODUCER_ID:
+        raise invalid("a transactional batch names its producer, received none")
     if header.compression > ZSTD:
         raise invalid(f"expected compression {NONE} to {ZSTD}, received {header.compression}")
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:

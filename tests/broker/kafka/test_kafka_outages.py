@@ -1,4 +1,4 @@
-"""Kafka's clients while brokers die: nothing is lost, nothing is there twice; no event loop stands still."""
+"""Kafka's clients while brokers die: nothing is lost, nothing is there twice; no event loop blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka import KafkaConsumer, TopicPartition
 from raftlog.blocking import Admin, Consumer
 from raftlog.cli.local_cluster import LocalCluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.kafka, pytest.mark.slow]
 NODE = (sys.executable, str(Path(__file__).parent / "kafka_node.py"))
 
 
@@ -87,3 +87,17 @@ def _read_by_kafka_python(addresses: str, count: int) -> list[bytes]:
             found += [record.value for record in records]
     consumer.close()
     return found
+
+
+def test_large_batches_leave_the_event_loop_free(cluster: tuple[LocalCluster, str]):
+    """The fixture of all tests fails this one if a node's event loop blocks."""
+    nodes, addresses = cluster
+    with Admin(nodes.bootstrap) as admin:
+        admin.create_topic("t", partitions=3, replication_factor=3)
+    settings = {"bootstrap.servers": addresses, "linger.ms": 100, "batch.size": 4_000_000, "compression.type": "zstd"}
+    producer = confluent_kafka.Producer(settings | {"queue.buffering.max.kbytes": 1 << 20})
+    values = [b"%d" % number + b"x" * (number % 2_000) for number in range(60_000)]
+    for number, value in enumerate(values):
+        producer.produce("t", value, b"key", partition=number % 3, headers=[("h", b"v")])
+    assert producer.flush(60) == 0
+    assert len(_read_by_kafka_python(addresses, len(values))) == len(values)

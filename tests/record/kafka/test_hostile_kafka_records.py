@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import resource
 import struct
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -68,6 +70,7 @@ def test_a_cut_header_is_corrupt(size: int):
         (changed(23, ">i", 60), "last offset delta of 60"),
         (changed(21, ">h", 0x20), "control"),
         (changed(21, ">h", 5), "compression"),
+        (changed(21, ">h", 0x10), "names its producer"),
         (built(sent()) + built(sent()), "exactly one"),
     ],
 )
@@ -184,3 +187,20 @@ def test_xerial_frames():
     assert validate_batch(made, max_message_bytes=LIMIT).record_count == 100
     for wrong in (framed[:-1], struct.pack(">i", -1) + framed, struct.pack(">i", 2**31 - 1) + framed, framed + b"\0"):
         assert refusal(with_body(body[:16] + wrong, count=100, compression=SNAPPY)).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("compression", [LZ4, ZSTD])
+def test_damaged_streams_leave_no_memory_behind(compression: int):
+    whole = built(sent(2_000), compression=compression)
+    damaged = with_body(whole[61:-40], count=2_000, compression=compression)
+    flipped = bytearray(whole[61:])
+    flipped[len(flipped) // 2] ^= 0xFF
+    for batch in (damaged, with_body(bytes(flipped), count=2_000, compression=compression)):
+        before = _mapped_bytes()
+        for _ in range(200):
+            refusal(batch)
+        assert _mapped_bytes() - before < 50 << 20
+
+
+def _mapped_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
