@@ -14,11 +14,14 @@ from raftlog.broker.appending import append_batch
 from raftlog.broker.context import BrokerContext
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.model import ACKS_ALL, Acks, Offset, TopicId
-from raftlog.record.batch import Buffer
+from raftlog.record.batch import Buffer, parse_header
+from raftlog.record.kafka.compression import too_large
 from raftlog.record.kafka.convert import FEW_RECORDS, from_kafka
 from raftlog.record.kafka.header import HEADER_BYTES, invalid, is_compressed, record_count
 from raftlog.record.kafka.loading import is_loaded
+from raftlog.record.structure import unpacked_bytes
 from raftlog.security.identity import Sender
+from raftlog.serving.limits import InflightLimits
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 
 FIRST_VERSION = 3
@@ -50,10 +53,16 @@ class KafkaAppend:
 
 
 class KafkaProduce:
-    """Appends the batches of produce requests."""
+    """Appends the batches of produce requests.
 
-    def __init__(self, context: BrokerContext) -> None:
+    Args:
+        inflight: counts converted batches beside the received ones, which the connection counts; None: they do not
+            count.
+    """
+
+    def __init__(self, context: BrokerContext, inflight: InflightLimits | None = None) -> None:
         self._context = context
+        self._inflight = inflight
 
     async def append(
         self,
@@ -109,9 +118,10 @@ class KafkaProduce:
 
     async def _convert(self, batches: Sequence[KafkaBatch], sender: Sender) -> list[bytearray | RaftlogError]:
         limits = [self._limit_of(batch, sender) for batch in batches]
+        most = self._context.config.broker.max_request_bytes
         if _is_quick(batches):
-            return _converted(batches, limits)
-        return await in_worker(_converted, batches, limits)
+            return _converted(batches, limits, most)
+        return await in_worker(_converted, batches, limits, most)
 
     def _limit_of(self, batch: KafkaBatch, sender: Sender) -> int | RaftlogError:
         """Return the most bytes of a batch's unpacked records, if its sender may write it here."""
@@ -124,9 +134,13 @@ class KafkaProduce:
     async def _append(
         self, batch: KafkaBatch, ours: bytearray | RaftlogError, acks: Acks, timeout_ms: int, transactional_id: str
     ) -> KafkaAppend:
+        held = 0
         try:
             if isinstance(ours, RaftlogError):
                 raise ours
+            if self._inflight is not None:
+                self._inflight.hold(len(ours))
+                held = len(ours)
             done = await append_batch(
                 self._context,
                 batch.topic,
@@ -140,6 +154,9 @@ class KafkaProduce:
             log = self._context.replica(batch.topic, batch.partition).log
         except RaftlogError as error:
             return KafkaAppend(error=_for_producer(error))
+        finally:
+            if self._inflight is not None:
+                self._inflight.release(held)
         return KafkaAppend(base_offset=done.base_offset, log_start_offset=log.log_start_offset)
 
 
@@ -165,13 +182,35 @@ def _is_quick(batches: Sequence[KafkaBatch]) -> bool:
     return total <= INLINE_BYTES and packed <= _PACKED_INLINE_BYTES
 
 
-def _converted(batches: Sequence[KafkaBatch], limits: Sequence[int | RaftlogError]) -> list[bytearray | RaftlogError]:
-    return [_convert_one(batch, limit) for batch, limit in zip(batches, limits, strict=True)]
+def _converted(
+    batches: Sequence[KafkaBatch], limits: Sequence[int | RaftlogError], most_unpacked: int
+) -> list[bytearray | RaftlogError]:
+    """Return each batch as raftlog's, or why it is refused.
+
+    Args:
+        most_unpacked: the most bytes that all of them unpack to: each of thousands may be a bomb.
+    """
+    made, left = list[bytearray | RaftlogError](), most_unpacked
+    for batch, limit in zip(batches, limits, strict=True):
+        if isinstance(limit, RaftlogError):
+            ours: bytearray | RaftlogError = limit
+        else:
+            ours = _convert_one(batch, min(limit, left)) if left > 0 else too_large(most_unpacked)
+        left -= _worked_on(ours, limit)
+        made.append(ours)
+    return made
 
 
-def _convert_one(batch: KafkaBatch, limit: int | RaftlogError) -> bytearray | RaftlogError:
+def _worked_on(ours: bytearray | RaftlogError, limit: int | RaftlogError) -> int:
+    """Return how many unpacked bytes a batch took, at most."""
     if isinstance(limit, RaftlogError):
-        return limit
+        return 0
+    if isinstance(ours, RaftlogError):
+        return 0 if ours.code is ErrorCode.CORRUPT_MESSAGE else limit
+    return unpacked_bytes(parse_header(ours), ours)
+
+
+def _convert_one(batch: KafkaBatch, limit: int) -> bytearray | RaftlogError:
     try:
         if batch.records is None:
             raise invalid("a partition of the request has no records")

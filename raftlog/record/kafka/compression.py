@@ -38,7 +38,7 @@ def unpack(packed: Buffer, compression: int, *, most: int) -> Buffer:
     """
     if compression == NONE:
         if len(packed) > most:
-            raise _too_large(most)
+            raise too_large(most)
         return packed
     try:
         if compression == GZIP:
@@ -56,7 +56,7 @@ def _gzip(packed: Buffer, most: int) -> Buffer:
     member = zlib.decompressobj(_GZIP_WINDOW)
     unpacked = member.decompress(packed, most + 1)
     if len(unpacked) > most:
-        raise _too_large(most)
+        raise too_large(most)
     if not member.eof or member.unused_data:
         raise invalid("the records are not one gzip stream")
     return unpacked
@@ -84,7 +84,7 @@ def _snappy_block(block: memoryview, most: int) -> Buffer:
     if size > _MAX_SNAPPY_RATIO * len(block):
         raise invalid(f"a snappy block of {len(block)} bytes states an impossible size of {size}")
     if size > most:
-        raise _too_large(most)
+        raise too_large(most)
     unpacked = pa.decompress(block, decompressed_size=size, codec="snappy")
     return memoryview(unpacked).cast("B")  # Arrow's buffers have signed bytes.
 
@@ -105,14 +105,15 @@ def _streamed(packed: Buffer, codec: str, most: int) -> Buffer:
         while size := stream.readinto(chunk):
             unpacked += memoryview(chunk)[:size]
             if len(unpacked) > most:
-                raise _too_large(most)
+                raise too_large(most)
     return unpacked
 
 
-def _too_large(most: int) -> InvalidRequestError:
+def too_large(most: int) -> InvalidRequestError:
+    """Return the error for records of more than `most` unpacked bytes."""
     return InvalidRequestError(
-        f"the unpacked records have more than {most} bytes, the topic's max_message_bytes: send smaller batches; the "
-        "limit is of unpacked records, unlike Kafka's",
+        f"the unpacked records have more than {most} bytes, which are left of the topic's max_message_bytes or of the "
+        "broker's max_request_bytes: send smaller batches; the limits are of unpacked records, unlike Kafka's",
         code=ErrorCode.MESSAGE_TOO_LARGE,
         details={"max_message_bytes": most},
     )

@@ -16,7 +16,7 @@ from raftlog.record.batch import BatchHeader, Buffer
 from raftlog.record.control import parse_marker
 from raftlog.record.kafka import arrays
 from raftlog.record.kafka import header as kafka
-from raftlog.record.kafka.compression import unpack
+from raftlog.record.kafka.compression import too_large, unpack
 from raftlog.record.kafka.decode import TooManyHeaders, decode_columns
 from raftlog.record.kafka.encode import encode_columns
 from raftlog.record.kafka.header import KafkaHeader, assemble, parse_produced
@@ -53,7 +53,7 @@ def from_kafka(records: Buffer, *, max_message_bytes: int) -> bytearray:
     unpacked = unpack(memoryview(records)[kafka.HEADER_BYTES :], header.compression, most=max_message_bytes)
     decoded = _decoded(header, unpacked)
     build = build_batch if isinstance(decoded, RecordColumns) else build_batch_from_arrow
-    return build(
+    batch = build(
         decoded,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
@@ -61,6 +61,9 @@ def from_kafka(records: Buffer, *, max_message_bytes: int) -> bytearray:
         compression=_COMPRESSION[header.compression],
         transactional=header.is_transactional,
     )
+    if len(batch) > max_message_bytes:  # The leader would refuse it, after it had been in memory with others.
+        raise too_large(max_message_bytes)
+    return batch
 
 
 def _decoded(header: KafkaHeader, unpacked: Buffer) -> RecordColumns | pa.RecordBatch:

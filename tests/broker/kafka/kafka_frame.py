@@ -27,6 +27,7 @@ from raftlog.metadata_quorum.controller_node import ControllerNode
 from raftlog.model import Address
 from raftlog.partition.storage.log_dirs import open_folders
 from raftlog.security.identity import UNKNOWN_SENDER
+from raftlog.serving.limits import InflightLimits
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 22
 VERSIONS = {
@@ -82,7 +83,9 @@ class Frame:
     def __init__(self, context: BrokerContext, ports: dict[int, int] | None = None) -> None:
         self.context = context
         self.parked = ParkedFetches(max_requests=context.config.broker.max_inflight_requests)
-        self.producing, self.fetching = KafkaProduce(context), KafkaFetch(context, self.parked)
+        self.inflight = InflightLimits(max_requests=100, max_bytes=context.config.broker.max_inflight_bytes)
+        self.producing = KafkaProduce(context, self.inflight)
+        self.fetching = KafkaFetch(context, self.parked)
         self.offsets = KafkaOffsets(context)
         self.port = 0
         self.ports = ports

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import struct
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import aiohttp
 import confluent_kafka
+import pyarrow as pa
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -19,6 +22,7 @@ from kafka_frame import Frame, broker_for_kafka, number
 from raftlog import Admin, Consumer, Producer, Record
 from raftlog.broker.kafka.fetch import KafkaPosition
 from raftlog.broker.kafka.produce import KafkaAppend, KafkaBatch
+from raftlog.checksum import crc32c
 from raftlog.record.kafka.header import HEADER_BYTES
 from raftlog.security.identity import UNKNOWN_SENDER
 
@@ -264,6 +268,31 @@ async def test_each_partition_has_an_error_of_its_own(frame: Frame):
     assert [number(one.error) for one in answers] == [0, 2, 87, 87, 3, 59, 0]
     assert [one.base_offset for one in (answers[0], answers[-1])] == [0, 1]
     assert [number(one.error) for one in await append(frame, batch_of(b"a"), acks=2)] == [21]
+
+
+async def test_a_request_of_many_bombs_is_unpacked_up_to_its_limit(frame: Frame):
+    head = bytearray((batch_of(b"x").records or b"")[:HEADER_BYTES])
+    head[22] = 4
+    body = pa.compress(bytes(8 << 20), codec="zstd", asbytes=True)
+    batch = head + body
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
+    bombs = [KafkaBatch(topic="t", partition=0, records=bytes(batch))] * 5_000
+    began = monotonic()
+    answers = await append(frame, *bombs, batch_of(b"a"))
+    assert monotonic() - began < 5
+    assert {number(one.error) for one in answers[:-1]} == {10, 87}
+    assert number(answers[-1].error) == 10, "the request's limit is used up"
+    assert number((await append(frame, batch_of(b"a")))[0].error) == 0
+
+
+async def test_converted_batches_count_as_memory_in_use(frame: Frame):
+    frame.inflight.hold(frame.context.config.broker.max_inflight_bytes - 100)
+    (refused,) = await append(frame, batch_of(b"a" * 1_000))
+    assert number(refused.error) == 19, "NOT_ENOUGH_REPLICAS, after which every client sends again"
+    frame.inflight.release(frame.inflight.bytes)
+    assert number((await append(frame, batch_of(b"a" * 1_000)))[0].error) == 0
+    assert frame.inflight.bytes == 0
 
 
 async def test_fetches_of_wrong_positions(frame: Frame):
