@@ -315,6 +315,38 @@ async def test_fetches_of_wrong_positions(frame: Frame):
     assert await code_of(current_leader_epoch=epoch + 1) == 75
 
 
+async def test_an_answer_has_one_batch_at_least_and_no_more_than_its_limit(frame: Frame):
+    async with Admin(url(frame)) as admin:
+        await admin.create_topic("wide", partitions=3)
+    await until_led(frame, "wide")
+    async with Producer(url(frame), compression="zstd") as producer:
+        for partition in range(3):
+            for _ in range(4):
+                await producer.send("wide", bytes(20_000), partition=partition)
+
+    async def sizes(most: int, of_partition: int = 1 << 20) -> list[int]:
+        positions = [
+            KafkaPosition(topic="wide", partition=partition, offset=0, max_bytes=of_partition) for partition in range(3)
+        ]
+        reads = await frame.fetching.fetch(
+            positions,
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=most,
+            isolation="read_uncommitted",
+            sender=UNKNOWN_SENDER,
+        )
+        assert [number(read.result.error) for read in reads] == [0, 0, 0]
+        assert [read.result.high_watermark for read in reads] == [4, 4, 4]
+        return [len(read.batches) for read in reads]
+
+    assert await sizes(1) == [1, 0, 0], "packed, all of them are small"
+    assert await sizes(30_000) == [1, 0, 0]
+    assert await sizes(50_000) == [2, 0, 0]
+    assert await sizes(1 << 20, of_partition=1) == [1, 1, 1]
+    assert await sizes(1 << 20) == [4, 4, 4]
+
+
 async def test_a_long_poll_ends_when_a_record_arrives_or_its_reader_leaves(frame: Frame):
     position = KafkaPosition(topic="t", partition=0, offset=0, max_bytes=1 << 20)
     asked = {"max_wait_ms": 20_000, "min_bytes": 1, "max_bytes": 1 << 20, "isolation": "read_uncommitted"}
