@@ -21,6 +21,7 @@ SUITES = (
     "datapath",
     "client",
     "codec",
+    "kafka_records",
     "append",
     "replication",
     "end_to_end",

@@ -13,6 +13,7 @@ from fuzz.batches import Batches
 from fuzz.brokers import Brokers
 from fuzz.clients import Clients
 from fuzz.cluster import FuzzedCluster
+from fuzz.kafka_records import KafkaRecords
 from fuzz.run import CORPUS, ROUND_S, Found, explore, replay
 from fuzz.target import Finding, Target
 
@@ -20,6 +21,7 @@ TARGETS: dict[str, Callable[[FuzzedCluster], Target]] = {
     "batches": lambda _: Batches(),
     "brokers": Brokers,
     "clients": Clients,
+    "kafka_records": lambda _: KafkaRecords(),
 }
 
 

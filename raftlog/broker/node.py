@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from raftlog.broker.open_files import raise_limit
 from raftlog.config import NodeConfig
 from raftlog.partition.storage.log_dirs import NodeFolders, open_folders
+from raftlog.record.hidden import HIDDEN
 from raftlog.runtime import SystemClock, loop_factory
 from raftlog.security.node_security import SharedSecurity
 from raftlog.serving.loop_watch import LoopWatch
@@ -31,14 +32,6 @@ While a worker thread computes, the event loop waits this long after each system
 """
 
 
-class _HiddenModules:
-    """An import finder that hides numpy and pandas."""
-
-    def find_spec(self, name: str, *_: object) -> None:
-        if name in ("numpy", "pandas"):
-            raise ModuleNotFoundError(f"nodes do not use {name}", name=name)
-
-
 _COLLECT_AFTER = (20_000, 10, 10)
 """The garbage collector's thresholds (`gc.set_threshold`).
 
@@ -49,12 +42,12 @@ connections.
 
 
 def keep_pyarrow_small() -> None:
-    """Hide numpy and pandas from pyarrow, which imports them if they are installed; nodes do not need them.
+    """Hide numpy and pandas from pyarrow, which imports them if they are installed; see `record.hidden`.
 
     That saves 12 MB for numpy, and 50 MB and a pause for pandas, which the first conversion of a list imports. Also
     keep pyarrow's allocator from touching its first 4 MB early.
     """
-    sys.meta_path.insert(0, _HiddenModules())
+    sys.meta_path.insert(0, HIDDEN)
     os.environ.setdefault("MIMALLOC_ARENA_EAGER_COMMIT", "0")
 
 

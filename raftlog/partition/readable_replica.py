@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -254,14 +254,26 @@ class ReadableReplica:
             StorageError: a batch that the search reads is damaged.
         """
         end = self.visible_end_offset(isolation)
+        found = self._searched(lambda: self.log.offset_for_timestamp(timestamp_us, limit_offset=end))
+        return self.end_offset(isolation) if found is None else found
+
+    def offset_of_newest(self, isolation: Isolation = "read_uncommitted") -> Offset | None:
+        """Return the first visible offset whose record has the newest time; None: there is no record.
+
+        Raises:
+            StorageError: a batch that the search reads is damaged.
+        """
+        end = self.visible_end_offset(isolation)
+        return self._searched(lambda: self.log.offset_of_newest(limit_offset=end))
+
+    def _searched(self, search: Callable[[], Offset | None]) -> Offset | None:
         try:
-            found = self.log.offset_for_timestamp(timestamp_us, limit_offset=end)
+            return search()
         except (CorruptBatchError, OSError) as error:
             if not is_damage(error):
                 raise StorageError(f"{self.assignment.topic_partition} cannot be searched: {error}") from error
             self.note_damage(self.log.log_start_offset, str(error))
             raise self._damaged(self.log.log_start_offset, str(error)) from error
-        return self.end_offset(isolation) if found is None else found
 
     def _damaged(self, offset: Offset, problem: str) -> RaftlogError:
         message = f"{self.assignment.topic_partition}: offset {offset} is damaged on broker {self.broker_id}: {problem}"

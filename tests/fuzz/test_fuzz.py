@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,12 @@ from fuzz.batches import Batches, seeds
 from fuzz.brokers import Brokers
 from fuzz.clients import Clients
 from fuzz.cluster import FuzzedCluster
+from fuzz.kafka_records import KafkaRecords
 from fuzz.requests import BODIES, PATHS, listener_of
 from fuzz.run import CORPUS, explore_count, replay
 from fuzz.target import Finding, Target
 from raftlog.record import arrow, parse_header, validate_batch
+from raftlog.record.kafka import decode
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +45,24 @@ def test_readers_that_trust_what_they_are_sent_are_found_and_the_input_is_kept(
     monkeypatch.undo()
     with Batches() as target:
         target.judge(found.path.read_bytes())
+
+
+def test_batches_of_kafka_are_read_or_refused(tmp_path: Path):
+    with KafkaRecords() as target:
+        assert replay(target) == []
+        assert explore_count(target, 1, 300, tmp_path) is None
+
+
+def test_a_conversion_that_takes_null_for_empty_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    pieces = decode._pieces
+
+    def without_nulls(data: Any, at: Any) -> Any:
+        found, after = pieces(data, at)
+        return found._replace(sizes=found.sizes.clip(0)), after
+
+    monkeypatch.setattr(decode, "_pieces", without_nulls)
+    with KafkaRecords() as target:
+        assert explore_count(target, 1, 300, tmp_path) is not None
 
 
 def test_seeds_are_sound_batches():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from dataclasses import replace
 
 from aiohttp import web
 
+from raftlog.broker.appending import append_batch
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import (
     RequestQuery,
@@ -19,7 +19,6 @@ from raftlog.broker.http import (
     query_number,
     read_json,
 )
-from raftlog.broker.internal_topics import require_ordinary
 from raftlog.broker.json_records import record_from_json
 from raftlog.broker.openapi.parameters import ACKS, TIMEOUT_MS, TRANSACTIONAL_ID
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
@@ -27,7 +26,6 @@ from raftlog.broker.routes.leader_redirect import leader_elsewhere
 from raftlog.errors import ErrorCode, RaftlogError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL, Acks
 from raftlog.record import NewRecord, build_batch
-from raftlog.record.batch import Buffer
 from raftlog.record.partitioner import partition_for_key
 from raftlog.security.guard import sender_of
 from raftlog.security.identity import Sender, forwarded
@@ -43,7 +41,6 @@ from raftlog.wire.data import (
     ProduceResult,
 )
 from raftlog.wire.errors import WireError
-from raftlog.wire.transactions import TransactionPartition
 
 FORWARD_RETRY_MS = 50
 FEW_RECORDS = 200
@@ -79,7 +76,9 @@ class ProduceRoutes:
         if transactional_id:
             self._context.access.require(request.sender, "write", "transactional_id", transactional_id)
         return RawReply.json(
-            await self._append(topic, partition, request.body, acks, timeout_ms, transactional_id=transactional_id)
+            await append_batch(
+                self._context, topic, partition, request.body, acks, timeout_ms, transactional_id=transactional_id
+            )
         )
 
     async def produce(self, request: RawRequest) -> RawReply:
@@ -163,7 +162,7 @@ class ProduceRoutes:
         self, sender: Sender, topic: str, partition: int, batch: bytearray, acks: Acks, timeout_ms: int
     ) -> ProduceResult:
         if self._context.leads(topic, partition):
-            return await self._append(topic, partition, batch, acks, timeout_ms)
+            return await append_batch(self._context, topic, partition, batch, acks, timeout_ms)
         entry = ProducePartition(topic=topic, partition=partition, length=len(batch))
         text = next(text for text, value in _ACKS.items() if value == acks)
         head = ProduceRequest(acks=text, timeout_ms=timeout_ms, partitions=(entry,))  # type: ignore[arg-type]
@@ -193,7 +192,8 @@ class ProduceRoutes:
     ) -> ProduceResult:
         try:
             self._context.access.require(sender, "write", "topic", entry.topic)
-            return await self._append(
+            return await append_batch(
+                self._context,
                 entry.topic,
                 entry.partition,
                 batch,
@@ -204,40 +204,6 @@ class ProduceRoutes:
             )
         except RaftlogError as error:
             return ProduceResult(topic=entry.topic, partition=entry.partition, error=WireError.of(error))
-
-    async def _append(
-        self,
-        topic: str,
-        partition: int,
-        batch: Buffer,
-        acks: Acks,
-        timeout_ms: int,
-        *,
-        topic_id: str = "",
-        transactional_id: str = "",
-    ) -> ProduceResult:
-        require_ordinary(topic)
-        replica = self._context.leader(topic, partition, topic_id)
-        admit = None
-        if transactional_id:
-            part = TransactionPartition(topic=topic, partition=partition, topic_id=replica.assignment.topic_id)
-            admit = self._context.transactions.admission(transactional_id, part, timeout_ms=timeout_ms)
-        done = await replica.append(
-            batch, acks=acks, timeout_ms=timeout_ms, admit=admit, transactional_id=transactional_id
-        )
-        if not done.duplicate:
-            records = done.last_offset - done.base_offset + 1
-            self._context.metrics.appended(topic, records=records, size=len(batch))
-        result = ProduceResult(
-            topic=topic,
-            partition=partition,
-            base_offset=done.base_offset,
-            last_offset=done.last_offset,
-            duplicate=done.duplicate,
-            leader_epoch=done.leader_epoch,
-            outlived_retention_ms=done.outlived_retention_ms,
-        )
-        return replace(result, base_offset=-1, last_offset=-1) if acks == 0 else result
 
     def _acks(self, request: RequestQuery) -> Acks:
         return _ACKS[query_choice(request, ACKS, ErrorCode.INVALID_REQUIRED_ACKS)]

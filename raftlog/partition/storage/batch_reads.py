@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
+from raftlog.partition.storage.index import NO_TIMESTAMP
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.arrow import to_arrow_with_offsets
 from raftlog.record.batch import verify_payload_crc
@@ -44,7 +45,9 @@ def offset_for_timestamp(
         if segment.max_timestamp < timestamp_us:
             continue
         for position, header in segment.headers_since(timestamp_us):
-            if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset or header.is_empty:
+            if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset:
+                continue
+            if header.is_empty or header.is_control:  # Neither has rows.
                 continue
             batch = segment.read_at(position, header.batch_length)
             verify_payload_crc(header, batch)
@@ -54,3 +57,25 @@ def offset_for_timestamp(
                 found = rows.column("offset")[row].as_py()
                 return found if found < limit_offset else None
     return None
+
+
+def newest_timestamp(segments: Sequence[Segment], limit_offset: Offset) -> int:
+    """Return the newest time (us since 1970) of the batches below `limit_offset`; `NO_TIMESTAMP`: there is none.
+
+    Whole segments and the sparse index have most of it; the headers of a few batches are read.
+
+    Raises:
+        CorruptBatchError: a batch that is read is damaged.
+    """
+    whole = [segment.max_timestamp for segment in segments if segment.next_offset <= limit_offset]
+    cut = [_newest_below(segment, limit_offset) for segment in segments if segment.next_offset > limit_offset]
+    return max([*whole, *cut], default=NO_TIMESTAMP)
+
+
+def _newest_below(segment: Segment, limit_offset: Offset) -> int:
+    newest = segment.load_index().newest_at(limit_offset)
+    for _, header in segment.headers(max(segment.base_offset, limit_offset - 1)):
+        if header.next_offset > limit_offset:
+            break
+        newest = max(newest, header.max_timestamp)
+    return newest

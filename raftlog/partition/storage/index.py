@@ -66,6 +66,11 @@ class SparseIndex:
         at = bisect_right(self.offsets, offset)
         return (self.offsets[at - 1], self.positions[at - 1]) if at else None
 
+    def newest_at(self, offset: Offset) -> int:
+        """Return the newest timestamp before the last entry below `offset`; `NO_TIMESTAMP` without one."""
+        at = bisect_left(self.offsets, offset)
+        return self.newest_before[at - 1] if at else NO_TIMESTAMP
+
     def offset_before_time(self, timestamp: int) -> Offset | None:
         """Return the last indexed offset before which everything is older than `timestamp`."""
         at = bisect_left(self.newest_before, timestamp)

@@ -14,9 +14,10 @@ from pathlib import Path
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, LeaderEpoch, Offset
-from raftlog.partition.storage.batch_reads import offset_for_timestamp, read_batches
+from raftlog.partition.storage.batch_reads import newest_timestamp, offset_for_timestamp, read_batches
 from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import is_unreadable, storage_error
+from raftlog.partition.storage.index import NO_TIMESTAMP
 from raftlog.partition.storage.log_segments import SegmentedLog
 from raftlog.partition.storage.segment import Segment
 from raftlog.partition.storage.sync_failures import fails_on_sync_error
@@ -145,6 +146,12 @@ class PartitionLog(SegmentedLog):
         """Return the first offset below `limit_offset` whose record is at or after a time (us since 1970)."""
         start = max(self.log_start_offset, self._segments[0].base_offset)
         return offset_for_timestamp(self._segments, timestamp_us, start, limit_offset)
+
+    def offset_of_newest(self, *, limit_offset: Offset) -> Offset | None:
+        """Return the first offset below `limit_offset` whose record has the newest time; None without records."""
+        start = max(self.log_start_offset, self._segments[0].base_offset)
+        newest = newest_timestamp(self._segments, limit_offset)
+        return offset_for_timestamp(self._segments, newest, start, limit_offset) if newest > NO_TIMESTAMP else None
 
     def scan(self, from_offset: Offset | None = None) -> Iterator[tuple[BatchHeader, Marker | None]]:
         """Iterate over each batch with records at or after `from_offset`: its header, and the payload of a marker."""

@@ -19,6 +19,7 @@ from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.fsck import check_partition
 from raftlog.partition.storage.producer_snapshots import save_producers, snapshot_offsets
 from raftlog.partition.storage.segment import segment_path
+from raftlog.record import Marker, build_marker, stamp
 
 
 def test_what_is_appended_is_read_and_survives_reopening(tmp_path: Path):
@@ -617,6 +618,27 @@ def test_offsets_by_time(tmp_path: Path):
 
     assert [find(time) for time in (0, 1_000, 1_001, 20_000, 20_001, 50_000, 50_001)] == [0, 0, 1, 19, 20, 20, None]
     assert find(20_000, limit=19) is None
+
+
+def test_offsets_by_time_pass_over_markers(tmp_path: Path):
+    """A marker has a time and no rows."""
+    log = open_log(tmp_path / "p")
+    log.append(batch(0, "a", timestamp=1_000))
+    ended = Marker(committed=True, coordinator_epoch=1, stable_offset=0)
+    marker = build_marker(ended, producer_id=9, producer_epoch=1, timestamp_us=50_000)
+    stamp(marker, base_offset=1, leader_epoch=0)
+    log.append(marker)
+    log.append(batch(2, "b", timestamp=4_000))
+    assert [log.offset_for_timestamp(time, limit_offset=3) for time in (0, 1_001, 4_001)] == [0, 2, None]
+
+
+def test_the_newest_record(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096)
+    assert log.offset_of_newest(limit_offset=0) is None
+    times = [3_000 if offset == 7 else 2_000 if offset in (15, 27) else 1_000 for offset in range(30)]
+    for offset, time in enumerate(times):
+        log.append(batch(offset, "x" * 200, timestamp=time))
+    assert [log.offset_of_newest(limit_offset=limit) for limit in (0, 1, 7, 8, 16, 30)] == [None, 0, 0, 7, 7, 7]
 
 
 def test_headers_can_be_scanned_from_an_offset(tmp_path: Path):

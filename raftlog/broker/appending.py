@@ -1,0 +1,54 @@
+"""Appending one batch to a partition that this broker leads, for every protocol."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.internal_topics import require_ordinary
+from raftlog.model import Acks, TopicId
+from raftlog.record.batch import Buffer
+from raftlog.wire.data import ProduceResult
+from raftlog.wire.transactions import TransactionPartition
+
+
+async def append_batch(
+    context: BrokerContext,
+    topic: str,
+    partition: int,
+    batch: Buffer,
+    acks: Acks,
+    timeout_ms: int,
+    *,
+    topic_id: TopicId = "",
+    transactional_id: str = "",
+) -> ProduceResult:
+    """Append a batch as its producer sent it, and count it; see `Replica.append`.
+
+    Args:
+        transactional_id: that of the request, which its sender may use; empty: none.
+
+    Raises:
+        NotFoundError: the topic or the partition does not exist.
+        RaftlogError: what `Replica.append` raises.
+    """
+    require_ordinary(topic)
+    replica = context.leader(topic, partition, topic_id)
+    admit = None
+    if transactional_id:
+        part = TransactionPartition(topic=topic, partition=partition, topic_id=replica.assignment.topic_id)
+        admit = context.transactions.admission(transactional_id, part, timeout_ms=timeout_ms)
+    done = await replica.append(batch, acks=acks, timeout_ms=timeout_ms, admit=admit, transactional_id=transactional_id)
+    if not done.duplicate:
+        records = done.last_offset - done.base_offset + 1
+        context.metrics.appended(topic, records=records, size=len(batch))
+    result = ProduceResult(
+        topic=topic,
+        partition=partition,
+        base_offset=done.base_offset,
+        last_offset=done.last_offset,
+        duplicate=done.duplicate,
+        leader_epoch=done.leader_epoch,
+        outlived_retention_ms=done.outlived_retention_ms,
+    )
+    return replace(result, base_offset=-1, last_offset=-1) if acks == 0 else result

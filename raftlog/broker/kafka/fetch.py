@@ -1,0 +1,182 @@
+"""Fetch: the long poll of raftlog's own consumers, with the batches found in Kafka's form.
+
+Limits count the unpacked size of what is sent, unlike the size of what is stored. A follower answers a consumer that
+named its rack, because only the leader sends such a one to a follower (KIP-392).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.http import ParkedFetches
+from raftlog.broker.kafka.converted import ConvertedBatches
+from raftlog.errors import InvalidRequestError, RaftlogError
+from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, Isolation, LeaderEpoch, Offset, TopicId
+from raftlog.partition.consumer_fetch import Served, serve_fetch
+from raftlog.partition.core.epochs import require_same_epoch
+from raftlog.partition.readable_replica import in_memory
+from raftlog.partition.replica import Replica
+from raftlog.record.batch import iter_batches
+from raftlog.record.kafka.convert import FEW_RECORDS
+from raftlog.record.kafka.loading import is_loaded
+from raftlog.record.kafka.reading import for_reader
+from raftlog.record.structure import first_that_unpack_to, unpacked_bytes
+from raftlog.security.identity import Sender
+from raftlog.serving.workers import INLINE_BYTES, in_worker
+from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResult
+from raftlog.wire.errors import WireError
+
+MOST_BYTES = 16 << 20
+"""The most bytes of one answer, which is in memory, apart from a single larger batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaPosition:
+    """Where to read one partition from."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    max_bytes: int
+    topic_id: TopicId = ""
+    current_leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+    """The leader epoch that the reader knows; -1: none."""
+    last_fetched_epoch: LeaderEpoch = NO_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaRead:
+    """One partition of the answer."""
+
+    result: FetchResult
+    batches: tuple[bytes, ...] = ()
+    """In Kafka's form."""
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.batches))
+
+
+class KafkaFetch:
+    """Reads partitions for Kafka's consumers.
+
+    Args:
+        parked: shared with the fetches of HTTP.
+    """
+
+    def __init__(self, context: BrokerContext, parked: ParkedFetches) -> None:
+        self._context = context
+        self._parked = parked
+        self.converted = ConvertedBatches()
+
+    async def fetch(
+        self,
+        positions: Sequence[KafkaPosition],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: Isolation,
+        sender: Sender,
+        rack: str = "",
+    ) -> list[KafkaRead]:
+        """Read each partition; the results are in the order of the request. Limits beyond the broker's are lowered.
+
+        Raises:
+            InvalidRequestError: too many partitions.
+            OverloadedError: too many fetches wait.
+        """
+        if len(positions) > MAX_REQUEST_PARTITIONS:
+            raise InvalidRequestError(
+                f"a fetch has at most {MAX_REQUEST_PARTITIONS:,} partitions, received {len(positions):,}"
+            )
+        config = self._context.config.broker
+        most = max(1, min(max_bytes, config.fetch_max_bytes, MOST_BYTES))
+        request = FetchRequest(
+            partitions=tuple(self._wanted(one, rack) for one in positions),
+            max_wait_ms=max(0, min(max_wait_ms, config.fetch_max_wait_ms)),
+            min_bytes=max(0, min(min_bytes, most)),
+            max_bytes=most,
+            isolation=isolation,
+        )
+        epochs = {(one.topic, one.partition): one.current_leader_epoch for one in positions}
+        find = partial(self._find, sender, epochs)
+        with self._parked.waiting(request.max_wait_ms, len(positions)):
+            served = await serve_fetch(find, request, prefer=self._context.replicas.preferred)
+        self._context.metrics.served(served)
+        read = partial(self._read_all, positions, served, most)
+        return read() if _is_quick(served) else await in_worker(read)
+
+    def _wanted(self, position: KafkaPosition, rack: str) -> FetchPartition:
+        follows = bool(rack) and not self._leads(position)
+        return FetchPartition(
+            topic=position.topic,
+            partition=position.partition,
+            offset=position.offset,
+            max_bytes=max(1, position.max_bytes),
+            topic_id=position.topic_id,
+            rack="" if follows else rack,
+            any_replica=follows,
+            last_fetched_epoch=position.last_fetched_epoch,
+        )
+
+    def _leads(self, position: KafkaPosition) -> bool:
+        try:
+            return self._context.leads(position.topic, position.partition)
+        except RaftlogError:
+            return False  # The read returns the error.
+
+    def _find(
+        self, sender: Sender, epochs: Mapping[tuple[str, int], LeaderEpoch], topic: str, partition: int, topic_id: str
+    ) -> Replica:
+        """Return this broker's replica if the sender may read it and knows its leader, at each read of a long poll."""
+        self._context.access.require(sender, "read", "topic", topic)
+        replica = self._context.replica(topic, partition, topic_id)
+        if (epoch := epochs[topic, partition]) >= 0:
+            require_same_epoch(replica.state.leader_epoch, epoch, replica.assignment.topic_partition)
+        return replica
+
+    def _read_all(self, positions: Sequence[KafkaPosition], served: Sequence[Served], most: int) -> list[KafkaRead]:
+        reads, left = list[KafkaRead](), most
+        for position, one in zip(positions, served, strict=True):
+            try:
+                read = self._read(position, one, left, is_first=left == most)
+            except RaftlogError as error:
+                result = FetchResult(topic=position.topic, partition=position.partition, error=WireError.of(error))
+                read = KafkaRead(result=result)
+            left -= read.size
+            reads.append(read)
+        return reads
+
+    def _read(self, position: KafkaPosition, served: Served, left: int, *, is_first: bool) -> KafkaRead:
+        """Return the batches of one partition. Only the answer's first batch may be larger than what is left."""
+        result = served.result
+        if not served.data or (left <= 0 and not is_first):
+            return KafkaRead(result=result)
+        data = first_that_unpack_to(max(1, min(position.max_bytes, left)), in_memory(served.data))
+        if not is_first and sum(unpacked_bytes(header, batch) for header, batch in iter_batches(data)) > left:
+            return KafkaRead(result=result)
+        chosen = for_reader(data, position.offset, result.aborted)
+        topic_id = position.topic_id or self._context.topic(position.topic).topic_id
+        batches = [self.converted.get(topic_id, position.partition, *one) for one in chosen.batches]
+        return KafkaRead(result=result, batches=tuple(batches), aborted=chosen.aborted)
+
+
+def _is_quick(served: Sequence[Served]) -> bool:
+    """Return whether the batches are converted in less time than a worker thread takes to start."""
+    if sum(len(one.data) for one in served) > INLINE_BYTES:
+        return False
+    total = 0
+    try:
+        for one in served:
+            for header, batch in iter_batches(in_memory(one.data)):
+                total += unpacked_bytes(header, batch)
+                if total > INLINE_BYTES or (header.record_count >= FEW_RECORDS and not is_loaded()):
+                    return False
+    except RaftlogError:
+        return False  # The conversion returns the error.
+    return True

@@ -1,0 +1,156 @@
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords, and producer ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.internal_topics import require_ordinary
+from raftlog.errors import ErrorCode, InvalidRequestError
+from raftlog.model import NO_LEADER_EPOCH, Isolation, LeaderEpoch, Offset, ProducerId
+from raftlog.partition.core.epochs import require_same_epoch
+from raftlog.partition.readable_replica import in_memory
+from raftlog.partition.record_deletion import delete_records
+from raftlog.partition.replica import Replica
+from raftlog.record import iter_batches, to_arrow_with_offsets
+from raftlog.security.identity import Sender
+from raftlog.serving.workers import INLINE_BYTES, in_worker
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+"""Special times of ListOffsets (KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+_TIERED = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+HIGH_WATERMARK = -1
+"""The offset of DeleteRecords that means all records below the high watermark."""
+_SMALL_BATCH_BYTES = INLINE_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundOffset:
+    """The answer of ListOffsets; -1 where there is none."""
+
+    offset: Offset = -1
+    timestamp_ms: int = -1
+    """Of the record there; -1 for the start and the end of the log."""
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+
+
+class KafkaOffsets:
+    """Looks offsets up at the leader, deletes records below one, and gives out producer ids."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+
+    def _leader(self, topic: str, partition: int, known_epoch: LeaderEpoch) -> Replica:
+        replica = self._context.leader(topic, partition)
+        replica.require_leader()
+        if known_epoch >= 0:
+            require_same_epoch(replica.state.leader_epoch, known_epoch, replica.assignment.topic_partition)
+        return replica
+
+    async def find(
+        self,
+        topic: str,
+        partition: int,
+        timestamp_ms: int,
+        *,
+        sender: Sender,
+        isolation: Isolation = "read_uncommitted",
+        current_leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
+    ) -> FoundOffset:
+        """Return the offset of a time (ms since 1970) or of a special one.
+
+        Raises:
+            InvalidRequestError: UNSUPPORTED_VERSION: an unknown special time.
+            RaftlogError: the sender may not describe the topic, or this broker cannot answer.
+        """
+        self._context.access.require(sender, "describe", "topic", topic)
+        replica = self._leader(topic, partition, current_leader_epoch)
+        if timestamp_ms == LATEST:
+            return FoundOffset(offset=replica.end_offset(isolation), leader_epoch=replica.state.leader_epoch)
+        if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+            start = replica.log.log_start_offset
+            return FoundOffset(offset=start, leader_epoch=_epoch_at(replica, start))
+        if timestamp_ms in _TIERED:
+            return FoundOffset()  # All records are local.
+        if timestamp_ms < 0 and timestamp_ms != MAX_TIMESTAMP:
+            raise InvalidRequestError(
+                f"expected a time or -1 to -6, received {timestamp_ms}", code=ErrorCode.UNSUPPORTED_VERSION
+            )
+        if timestamp_ms == MAX_TIMESTAMP:
+            offset = replica.offset_of_newest(isolation)
+        else:
+            offset = replica.offset_at(timestamp_ms * 1_000, isolation)
+        end = replica.visible_end_offset(isolation)
+        return FoundOffset() if offset is None or offset >= end else await _at(replica, offset, end)
+
+    def epoch_end(
+        self,
+        topic: str,
+        partition: int,
+        leader_epoch: LeaderEpoch,
+        *,
+        sender: Sender,
+        current_leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
+    ) -> tuple[LeaderEpoch, Offset]:
+        """Return the largest epoch at or below one, and its end offset; -1 for both: it is older than the log.
+
+        Raises:
+            RaftlogError: the sender may not describe the topic, or this broker cannot answer.
+        """
+        self._context.access.require(sender, "describe", "topic", topic)
+        replica = self._leader(topic, partition, current_leader_epoch)
+        if leader_epoch > replica.state.leader_epoch or leader_epoch < 0:
+            return NO_LEADER_EPOCH, -1
+        if leader_epoch == replica.state.leader_epoch:
+            return leader_epoch, replica.log.log_end_offset
+        found, end = replica.log.epochs.end_offset_for(leader_epoch, replica.log.log_end_offset)
+        return (NO_LEADER_EPOCH, -1) if found == NO_LEADER_EPOCH else (found, end)
+
+    async def delete_before(
+        self, topic: str, partition: int, offset: Offset, *, timeout_ms: int, sender: Sender
+    ) -> Offset:
+        """Delete the records below an offset, or all below the high watermark; return the log start offset.
+
+        Raises:
+            RaftlogError: the sender may not delete from the topic, or see `delete_records`.
+        """
+        self._context.access.require(sender, "delete", "topic", topic)
+        require_ordinary(topic)
+        if offset < HIGH_WATERMARK:
+            raise InvalidRequestError(
+                f"expected an offset or {HIGH_WATERMARK}, received {offset}", code=ErrorCode.OFFSET_OUT_OF_RANGE
+            )
+        replica = self._context.leader(topic, partition)
+        limit_ms = max(1, min(timeout_ms, self._context.config.broker.request_timeout_ms))
+        return await delete_records(replica, None if offset == HIGH_WATERMARK else offset, timeout_ms=limit_ms)
+
+    async def new_producer_id(self) -> ProducerId:
+        """Return the id of an idempotent producer, whose first epoch is 0.
+
+        A producer that has one and asks again (KIP-360) gets a new one, as in Kafka.
+        """
+        return await self._context.producer_ids.take()
+
+
+def _epoch_at(replica: Replica, offset: Offset) -> LeaderEpoch:
+    return replica.log.epochs.epoch_at(offset)
+
+
+async def _at(replica: Replica, offset: Offset, end: Offset) -> FoundOffset:
+    """Return a record's offset with its time and epoch."""
+    found = replica.find_verified(offset, 1, limit_offset=end)
+    read = partial(_first, in_memory(found.data), offset)
+    first, timestamp_ms, epoch = read() if len(found.data) <= _SMALL_BATCH_BYTES else await in_worker(read)
+    return FoundOffset(offset=first, timestamp_ms=timestamp_ms, leader_epoch=epoch)
+
+
+def _first(data: bytes, offset: Offset) -> tuple[Offset, int, LeaderEpoch]:
+    for header, batch in iter_batches(data):
+        if header.is_control or header.next_offset <= offset:
+            continue
+        rows = to_arrow_with_offsets(header, batch, from_offset=offset)
+        if rows.num_rows:
+            time_us: int = rows.column("timestamp")[0].value
+            return rows.column("offset")[0].as_py(), time_us // 1_000, header.leader_epoch
+    return offset, -1, NO_LEADER_EPOCH

@@ -1,0 +1,232 @@
+"""Produce: batches of Kafka's clients become raftlog's and are appended like any other.
+
+Batches of a request are converted before the first of them is appended, and appended in the order of the request.
+Appends wait for their replicas together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+
+from raftlog.broker.appending import append_batch
+from raftlog.broker.context import BrokerContext
+from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
+from raftlog.model import ACKS_ALL, Acks, Offset, TopicId
+from raftlog.record.batch import Buffer, parse_header
+from raftlog.record.kafka.compression import too_large
+from raftlog.record.kafka.convert import FEW_RECORDS, from_kafka
+from raftlog.record.kafka.header import HEADER_BYTES, invalid, is_compressed, record_count
+from raftlog.record.kafka.loading import is_loaded
+from raftlog.record.structure import unpacked_bytes
+from raftlog.security.identity import Sender
+from raftlog.serving.limits import InflightLimits
+from raftlog.serving.workers import INLINE_BYTES, in_worker
+
+FIRST_VERSION = 3
+"""Earlier versions send message sets of magic 0 and 1. They are advertised, because librdkafka expects it
+(KAFKA-18659), and refused."""
+_PACKED_INLINE_BYTES = 1 << 10
+"""Up to so many compressed bytes are unpacked in the event loop: they may unpack to a thousand times as many."""
+_ACKS: dict[int, Acks] = {-1: ACKS_ALL, 0: 0, 1: 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaBatch:
+    """One partition of a produce request."""
+
+    topic: str
+    partition: int
+    records: Buffer | None
+    """As they were received; None: null."""
+    topic_id: TopicId = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaAppend:
+    """What happened to one batch: `error`, or its first offset."""
+
+    base_offset: Offset = -1
+    log_start_offset: Offset = -1
+    error: RaftlogError | None = None
+
+
+class KafkaProduce:
+    """Appends the batches of produce requests.
+
+    Args:
+        inflight: counts converted batches beside the received ones, which the connection counts; None: they do not
+            count.
+    """
+
+    def __init__(self, context: BrokerContext, inflight: InflightLimits | None = None) -> None:
+        self._context = context
+        self._inflight = inflight
+
+    async def append(
+        self,
+        batches: Sequence[KafkaBatch],
+        *,
+        acks: int,
+        timeout_ms: int,
+        sender: Sender,
+        transactional_id: str = "",
+        order: asyncio.Lock | None = None,
+    ) -> list[KafkaAppend]:
+        """Append each batch; the results are in the order of the request.
+
+        Args:
+            acks: -1: all; 1; 0.
+            transactional_id: empty: none.
+            order: the lock of a connection whose produce requests overlap: they append in the order of these calls, and
+                wait for their replicas together. None: they do not overlap.
+        """
+        try:
+            if acks not in _ACKS:
+                raise InvalidRequestError(
+                    f"expected acks -1, 0 or 1, received {acks}", code=ErrorCode.INVALID_REQUIRED_ACKS
+                )
+            if transactional_id:
+                self._context.access.require(sender, "write", "transactional_id", transactional_id)
+        except RaftlogError as error:
+            return [KafkaAppend(error=error) for _ in batches]
+        most_ms = max(1, min(timeout_ms, self._context.config.broker.request_timeout_ms))
+        if order is None:
+            converted = await self._convert(batches, sender)
+            works = self._appends(batches, converted, _ACKS[acks], most_ms, transactional_id)
+            return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
+        async with order:
+            converted = await self._convert(batches, sender)
+            works = self._appends(batches, converted, _ACKS[acks], most_ms, transactional_id)
+            appends = asyncio.gather(*works)
+            await _begun(appends)
+        return await appends
+
+    def _appends(
+        self,
+        batches: Sequence[KafkaBatch],
+        converted: Sequence[bytearray | RaftlogError],
+        acks: Acks,
+        timeout_ms: int,
+        transactional_id: str,
+    ) -> list[Coroutine[None, None, KafkaAppend]]:
+        return [
+            self._append(batch, ours, acks, timeout_ms, transactional_id)
+            for batch, ours in zip(batches, converted, strict=True)
+        ]
+
+    async def _convert(self, batches: Sequence[KafkaBatch], sender: Sender) -> list[bytearray | RaftlogError]:
+        limits = [self._limit_of(batch, sender) for batch in batches]
+        most = self._context.config.broker.max_request_bytes
+        if _is_quick(batches):
+            return _converted(batches, limits, most)
+        return await in_worker(_converted, batches, limits, most)
+
+    def _limit_of(self, batch: KafkaBatch, sender: Sender) -> int | RaftlogError:
+        """Return the most bytes of a batch's unpacked records, if its sender may write it here."""
+        try:
+            self._context.access.require(sender, "write", "topic", batch.topic)
+            return self._context.leader(batch.topic, batch.partition, batch.topic_id).config.max_message_bytes
+        except RaftlogError as error:
+            return error
+
+    async def _append(
+        self, batch: KafkaBatch, ours: bytearray | RaftlogError, acks: Acks, timeout_ms: int, transactional_id: str
+    ) -> KafkaAppend:
+        held = 0
+        try:
+            if isinstance(ours, RaftlogError):
+                raise ours
+            if self._inflight is not None:
+                self._inflight.hold(len(ours))
+                held = len(ours)
+            done = await append_batch(
+                self._context,
+                batch.topic,
+                batch.partition,
+                ours,
+                acks,
+                timeout_ms,
+                topic_id=batch.topic_id,
+                transactional_id=transactional_id,
+            )
+            log = self._context.replica(batch.topic, batch.partition).log
+        except RaftlogError as error:
+            return KafkaAppend(error=_for_producer(error))
+        finally:
+            if self._inflight is not None:
+                self._inflight.release(held)
+        return KafkaAppend(base_offset=done.base_offset, log_start_offset=log.log_start_offset)
+
+
+async def _begun(appends: asyncio.Future[list[KafkaAppend]]) -> None:
+    """Wait until each task has made its first step, in which a batch of a known producer is appended."""
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        appends.cancel()
+        raise
+
+
+def _is_quick(batches: Sequence[KafkaBatch]) -> bool:
+    """Return whether the batches are converted in less time than a worker thread takes to start."""
+    total = packed = 0
+    for batch in batches:
+        if batch.records is None or len(batch.records) < HEADER_BYTES:
+            continue
+        if record_count(batch.records) >= FEW_RECORDS and not is_loaded():
+            return False
+        total += len(batch.records)
+        packed += len(batch.records) if is_compressed(batch.records) else 0
+    return total <= INLINE_BYTES and packed <= _PACKED_INLINE_BYTES
+
+
+def _converted(
+    batches: Sequence[KafkaBatch], limits: Sequence[int | RaftlogError], most_unpacked: int
+) -> list[bytearray | RaftlogError]:
+    """Return each batch as raftlog's, or why it is refused.
+
+    Args:
+        most_unpacked: the most bytes that all of them unpack to: each of thousands may be a bomb.
+    """
+    made, left = list[bytearray | RaftlogError](), most_unpacked
+    for batch, limit in zip(batches, limits, strict=True):
+        if isinstance(limit, RaftlogError):
+            ours: bytearray | RaftlogError = limit
+        else:
+            ours = _convert_one(batch, min(limit, left)) if left > 0 else too_large(most_unpacked)
+        left -= _worked_on(ours, limit)
+        made.append(ours)
+    return made
+
+
+def _worked_on(ours: bytearray | RaftlogError, limit: int | RaftlogError) -> int:
+    """Return how many unpacked bytes a batch took, at most."""
+    if isinstance(limit, RaftlogError):
+        return 0
+    if isinstance(ours, RaftlogError):
+        return 0 if ours.code is ErrorCode.CORRUPT_MESSAGE else limit
+    return unpacked_bytes(parse_header(ours), ours)
+
+
+def _convert_one(batch: KafkaBatch, limit: int) -> bytearray | RaftlogError:
+    try:
+        if batch.records is None:
+            raise invalid("a partition of the request has no records")
+        return from_kafka(batch.records, max_message_bytes=limit)
+    except RaftlogError as error:
+        return error
+
+
+def _for_producer(error: RaftlogError) -> RaftlogError:
+    """Return the error that makes Kafka's producers do what this one asks for.
+
+    - They take DUPLICATE_SEQUENCE_NUMBER for success. Here it says that other records have the sequence.
+    - Some do not send again after an error of quotas. They do after NOT_ENOUGH_REPLICAS: nothing was appended, either.
+    """
+    if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        return InvalidRequestError(error.message, code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, details=error.details)
+    if isinstance(error, OverloadedError):
+        return OverloadedError(error.message, code=ErrorCode.NOT_ENOUGH_REPLICAS, details=error.details)
+    return error
