@@ -1,1 +1,1 @@
-"""Kafka's protocol: its requests, served by the same replicas and coordinators as HTTP."""
+"""Kafka's requests on the replicas that serve HTTP. No listener of a node serves them yet."""
