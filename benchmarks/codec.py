@@ -34,7 +34,7 @@ def _records(count: int) -> list[NewRecord]:
     return [NewRecord(os.urandom(100), timestamp=_NOW_US + number) for number in range(count)]
 
 
-def _rates(work: Callable[[], object], records: int, effort: Effort) -> list[float]:
+def cpu_rates(work: Callable[[], object], records: int, effort: Effort) -> list[float]:
     """Return records per second of CPU time, of some slices: other processes of the machine do not count."""
     samples = []
     for _ in range(effort.pick(9, quick=3)):
@@ -55,20 +55,20 @@ def building(effort: Effort) -> list[Figure]:
     figures = [
         Figure(
             name=f"build_{name}_records_per_s",
-            samples=_rates(lambda way=way: build_batch(records, compression=way), _RECORDS, effort),  # type: ignore[misc]
+            samples=cpu_rates(lambda way=way: build_batch(records, compression=way), _RECORDS, effort),  # type: ignore[misc]
             better="more",
             notes={"bytes_per_record": len(build_batch(records, compression=way)) / _RECORDS},
         )
         for name, way in ways.items()
     ]
-    from_arrow = _rates(lambda: build_batch_from_arrow(arrow), _RECORDS, effort)
+    from_arrow = cpu_rates(lambda: build_batch_from_arrow(arrow), _RECORDS, effort)
     return [*figures, Figure(name="build_from_arrow_records_per_s", samples=from_arrow, better="more")]
 
 
 def checking(effort: Effort) -> list[Figure]:
     """A broker's work on a batch before the append: by batch, not by record."""
     batch = build_batch(_records(_RECORDS))
-    samples = _rates(lambda: validate_batch(batch, max_message_bytes=8 << 20), 1, effort)
+    samples = cpu_rates(lambda: validate_batch(batch, max_message_bytes=8 << 20), 1, effort)
     return [Figure(name="validate_batches_per_s", samples=samples, better="more", notes={"bytes": len(batch)})]
 
 
@@ -76,8 +76,8 @@ def reading(effort: Effort) -> list[Figure]:
     """Batches to Arrow rows, which point into the batch, and to Python objects."""
     batch = build_batch(_records(_RECORDS))
     header = parse_header(batch)
-    as_arrow = _rates(lambda: to_arrow(header, batch), _RECORDS, effort)
-    as_objects = _rates(lambda: read_records(batch, topic="t", partition=0), _RECORDS, effort)
+    as_arrow = cpu_rates(lambda: to_arrow(header, batch), _RECORDS, effort)
+    as_objects = cpu_rates(lambda: read_records(batch, topic="t", partition=0), _RECORDS, effort)
     return [
         Figure(name="to_arrow_records_per_s", samples=as_arrow, better="more"),
         Figure(name="to_objects_records_per_s", samples=as_objects, better="more"),
@@ -87,7 +87,7 @@ def reading(effort: Effort) -> list[Figure]:
 def one_record(effort: Effort) -> list[Figure]:
     """A batch of a single record: what it adds to latency."""
     record = _records(1)
-    samples = [1e6 / rate for rate in _rates(lambda: build_batch(record), 1, effort)]
+    samples = [1e6 / rate for rate in cpu_rates(lambda: build_batch(record), 1, effort)]
     note = {"bytes": len(build_batch(record))}
     return [Figure(name="build_one_us", samples=samples, better="less", notes=note)]
 
@@ -111,7 +111,7 @@ def _rendered(form: str, kind: str, value: Callable[[int], bytes], effort: Effor
     made.begin()
     return Figure(
         name=f"render_{form}_{kind}_records_per_s",
-        samples=_rates(lambda: made.write("topic", 0, rows), len(rows), effort),
+        samples=cpu_rates(lambda: made.write("topic", 0, rows), len(rows), effort),
         better="more",
         notes={"bytes_per_record": len(made.write("topic", 0, rows)) / len(rows)},
     )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
+from benchmarks.codec import cpu_rates
 from benchmarks.report import Effort, Figure
 from raftlog.record import parse_header, stamp
 from raftlog.record.kafka.convert import from_kafka, to_kafka
 
 _TIME_MS = 1_700_000_000_000
-_SLICE_S = 0.2
 _LIMIT = 8 << 20
 
 
@@ -25,19 +24,6 @@ def _batch(count: int, size: int, *, vary: bool = False) -> bytes:
         key = b"key-%06d" % chosen.randrange(10**6) if vary else None
         builder.append(number, _TIME_MS + number // 10, key, chosen.randbytes(length), [])
     return bytes(builder.build())
-
-
-def _rates(work: Callable[[], object], records: int, effort: Effort) -> list[float]:
-    """Return records per second of CPU time."""
-    work()
-    samples = []
-    for _ in range(effort.pick(9, quick=3)):
-        count, started = 0, time.process_time()
-        while (took := time.process_time() - started) < _SLICE_S:
-            work()
-            count += 1
-        samples.append(count * records / took)
-    return samples
 
 
 def _read_by_aiokafka(batch: bytes) -> int:
@@ -64,7 +50,7 @@ def _both_ways(name: str, count: int, size: int, effort: Effort, *, vary: bool =
         "built_by_aiokafka": lambda: _built_by_aiokafka(values),
     }
     return [
-        Figure(name=f"{way}_{name}_records_per_s", samples=_rates(work, count, effort), better="more")
+        Figure(name=f"{way}_{name}_records_per_s", samples=cpu_rates(work, count, effort), better="more")
         for way, work in works.items()
     ]
 

@@ -59,12 +59,29 @@ _NUMBERS = (
 _WIDTHS = {1: "<B", 2: "<H", 4: "<I", 8: "<Q"}
 
 
-class Batches:
-    """The target: batches as a broker and as a client receives them."""
+class MutatedBatches:
+    """A target: valid batches are changed, and judged in a child process.
 
-    name = "batches"
+    Args:
+        what: what is counted, for the summary.
+        judge: see `Child`.
+        mutated: returns a batch with some changes.
+        seeds: returns valid batches.
+    """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        name: str,
+        what: str,
+        *,
+        judge: Callable[[bytes], str],
+        mutated: Callable[[bytes, list[Any]], bytes],
+        seeds: Callable[[], list[bytes]],
+    ) -> None:
+        self.name = name
+        self._what = what
+        self._mutated = mutated
+        self._seeds = seeds
         self._child = Child(judge)
         self._judged = 0
 
@@ -75,14 +92,21 @@ class Batches:
         self._child.close()
 
     def inputs(self) -> SearchStrategy[bytes]:
-        return st.builds(mutated, st.sampled_from(seeds()), st.lists(changes(), min_size=1, max_size=5))
+        return st.builds(self._mutated, st.sampled_from(self._seeds()), st.lists(changes(), min_size=1, max_size=5))
 
     def judge(self, data: bytes) -> None:
         self._judged += 1
         self._child.run(data)
 
     def finish(self) -> str:
-        return f"{self._judged} batches"
+        return f"{self._judged} {self._what}"
+
+
+class Batches(MutatedBatches):
+    """The target: batches as a broker and as a client receives them."""
+
+    def __init__(self) -> None:
+        super().__init__("batches", "batches", judge=judge, mutated=mutated, seeds=seeds)
 
 
 def seeds() -> list[bytes]:

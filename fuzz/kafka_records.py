@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
-from fuzz.batches import changed, changes
-from fuzz.child import Child
+from fuzz.batches import MutatedBatches, changed
 from raftlog.checksum import crc32c
 from raftlog.errors import RaftlogError
 from raftlog.record import NewRecord, build_batch, parse_header, stamp, validate_batch
@@ -25,30 +22,11 @@ _BY_RECORD, _BY_COLUMN = 1 << 31, 1
 _CODECS = {SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 
-class KafkaRecords:
+class KafkaRecords(MutatedBatches):
     """The target: Kafka's batches as a broker receives them."""
 
-    name = "kafka_records"
-
     def __init__(self) -> None:
-        self._child = Child(judge)
-        self._judged = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._child.close()
-
-    def inputs(self) -> SearchStrategy[bytes]:
-        return st.builds(mutated, st.sampled_from(seeds()), st.lists(changes(), min_size=1, max_size=5))
-
-    def judge(self, data: bytes) -> None:
-        self._judged += 1
-        self._child.run(data)
-
-    def finish(self) -> str:
-        return f"{self._judged} batches of Kafka"
+        super().__init__("kafka_records", "batches of Kafka", judge=judge, mutated=mutated, seeds=seeds)
 
 
 def seeds() -> list[bytes]:

@@ -425,6 +425,18 @@ def test_a_batch_that_waited_for_an_earlier_one_names_the_cause_of_that_one():
     assert OUT_OF_ORDER.message not in of_second.message
 
 
+def test_the_reason_of_a_broker_stays_the_cause_of_a_batch_that_then_waits_for_an_earlier_one():
+    """A broker's error explains more than a missing answer, also one to the batch before."""
+    queue, (first, second) = in_flight(2, delivery_timeout_ms=1_000)
+    too_few = RetriableError("1 of 2 replicas are in sync", code=ErrorCode.NOT_ENOUGH_REPLICAS)
+    second.cause = too_few
+    assert refuse(queue, first, LOST, 10) == []
+    assert refuse(queue, second, OUT_OF_ORDER, 20) == []
+
+    _, (_, error) = queue.expire(1_000)
+    assert too_few.message in error.message
+
+
 def test_a_batch_that_may_be_in_the_log_is_not_sent_in_another_epoch():
     queue, (first,) = in_flight(1)
     assert refuse(queue, first, LOST) == []

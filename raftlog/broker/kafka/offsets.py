@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.internal_topics import require_ordinary
@@ -15,14 +14,13 @@ from raftlog.partition.record_deletion import delete_records
 from raftlog.partition.replica import Replica
 from raftlog.record import iter_batches, to_arrow_with_offsets
 from raftlog.security.identity import Sender
-from raftlog.serving.workers import INLINE_BYTES, in_worker
+from raftlog.serving.workers import in_worker
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 """Special times of ListOffsets (KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 _TIERED = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 HIGH_WATERMARK = -1
 """The offset of DeleteRecords that means all records below the high watermark."""
-_SMALL_BATCH_BYTES = INLINE_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +138,7 @@ def _epoch_at(replica: Replica, offset: Offset) -> LeaderEpoch:
 async def _at(replica: Replica, offset: Offset, end: Offset) -> FoundOffset:
     """Return a record's offset with its time and epoch."""
     found = replica.find_verified(offset, 1, limit_offset=end)
-    read = partial(_first, in_memory(found.data), offset)
-    first, timestamp_ms, epoch = read() if len(found.data) <= _SMALL_BATCH_BYTES else await in_worker(read)
+    first, timestamp_ms, epoch = await in_worker(_first, in_memory(found.data), offset)
     return FoundOffset(offset=first, timestamp_ms=timestamp_ms, leader_epoch=epoch)
 
 

@@ -141,6 +141,8 @@ class KafkaProduce:
             if self._inflight is not None:
                 self._inflight.hold(len(ours))
                 held = len(ours)
+            # Before the append: an acknowledged batch is not answered with an error because its replica then moved.
+            log = self._context.replica(batch.topic, batch.partition, batch.topic_id).log
             done = await append_batch(
                 self._context,
                 batch.topic,
@@ -151,7 +153,6 @@ class KafkaProduce:
                 topic_id=batch.topic_id,
                 transactional_id=transactional_id,
             )
-            log = self._context.replica(batch.topic, batch.partition).log
         except RaftlogError as error:
             return KafkaAppend(error=_for_producer(error))
         finally:

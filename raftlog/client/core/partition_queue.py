@@ -176,8 +176,9 @@ class PartitionQueue(Generic[H]):
         lost = delivery_errors.is_lost_sequence(error)
         if not lost or batch.sent_as_first:
             batch.cause = delivery_errors.cause(batch.cause, error)
-        elif self.batches[0].cause is not None:
-            batch.cause = self.batches[0].cause  # An earlier batch was missing: its cause delays this one, too.
+        elif (earlier := self.batches[0].cause) is not None:
+            # An earlier batch was missing: its cause delays this one, too.
+            batch.cause = delivery_errors.cause(batch.cause, earlier)
         if self._draining:
             return self._after_draining()
         return self._decide_retry(batch, error, now_ms, jitter=jitter, lost=lost)

@@ -9,7 +9,7 @@ from pathlib import Path
 from raftlog.model import LeaderEpoch, Offset
 from raftlog.partition.storage.batch_scan import Read
 from raftlog.partition.storage.checkpoint import Checkpoint
-from raftlog.partition.storage.files import fsync_dir, storage_error, sync_file, write_fully
+from raftlog.partition.storage.files import fsync_dir, storage_error, sync_file, unlink_quietly, write_fully
 from raftlog.partition.storage.repair_source import intact_batch, segment_at
 from raftlog.partition.storage.segment import segment_path
 from raftlog.partition.storage.segment_replacement import cleaned_path
@@ -48,7 +48,17 @@ def move_log_start(folder: Path, offset: Offset, epoch: LeaderEpoch) -> bool:
 def _split(read: Read, position: int, folder: Path, base: Offset) -> None:
     """Copy a segment's bytes from `position` on into a segment of their own, durably."""
     unfinished = cleaned_path(folder, base)
-    descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        _copy(read, position, unfinished)
+    except OSError:
+        unlink_quietly(unfinished)  # A full disk needs the space, and this log may stay closed for long.
+        raise
+    os.rename(unfinished, segment_path(folder, base))
+    fsync_dir(folder)
+
+
+def _copy(read: Read, position: int, path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         written = 0
         while chunk := read(_COPY_BYTES, position + written):
@@ -57,5 +67,3 @@ def _split(read: Read, position: int, folder: Path, base: Offset) -> None:
         sync_file(descriptor)
     finally:
         os.close(descriptor)
-    os.rename(unfinished, segment_path(folder, base))
-    fsync_dir(folder)

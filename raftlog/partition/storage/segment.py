@@ -241,6 +241,7 @@ class Segment:
         """Release descriptor and index, if the segment was not used since the last call and its index is on disk."""
         if not self._used:
             self.file.release_if_idle()
+            self._recent = ()
             if self.indexed_size == self.size and self.size:
                 self._index = self._aborted = None
         self._used = False

@@ -36,9 +36,9 @@ def unpack(packed: Buffer, compression: int, *, most: int) -> Buffer:
     Raises:
         InvalidRequestError: MESSAGE_TOO_LARGE; INVALID_RECORD: they cannot be unpacked.
     """
+    if len(packed) > most:  # Also compressed: a block may be all head, and millions of them take long.
+        raise too_large(most)
     if compression == NONE:
-        if len(packed) > most:
-            raise too_large(most)
         return packed
     try:
         if compression == GZIP:

@@ -20,9 +20,13 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from kafka_frame import Frame, broker_for_kafka, number
 
 from raftlog import Admin, Consumer, Producer, Record
+from raftlog.broker.appending import append_batch
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.kafka import produce
 from raftlog.broker.kafka.fetch import KafkaPosition
 from raftlog.broker.kafka.produce import KafkaAppend, KafkaBatch
 from raftlog.checksum import crc32c
+from raftlog.errors import NotFoundError
 from raftlog.record.kafka.header import HEADER_BYTES
 from raftlog.security.identity import UNKNOWN_SENDER
 
@@ -284,6 +288,22 @@ async def test_a_request_of_many_bombs_is_unpacked_up_to_its_limit(frame: Frame)
     assert {number(one.error) for one in answers[:-1]} == {10, 87}
     assert number(answers[-1].error) == 10, "the request's limit is used up"
     assert number((await append(frame, batch_of(b"a")))[0].error) == 0
+
+
+async def test_an_acknowledged_batch_is_no_error_although_its_replica_has_left(
+    frame: Frame, monkeypatch: pytest.MonkeyPatch
+):
+    def gone(*_: Any) -> Any:
+        raise NotFoundError("no replica here")
+
+    async def append_and_leave(*arguments: Any, **options: Any) -> Any:
+        done = await append_batch(*arguments, **options)
+        monkeypatch.setattr(BrokerContext, "replica", gone)
+        return done
+
+    monkeypatch.setattr(produce, "append_batch", append_and_leave)
+    (answer,) = await append(frame, batch_of(b"a"))
+    assert (answer.error, answer.base_offset, answer.log_start_offset) == (None, 0, 0)
 
 
 async def test_converted_batches_count_as_memory_in_use(frame: Frame):

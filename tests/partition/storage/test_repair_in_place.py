@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -13,9 +14,10 @@ from unittest.mock import Mock
 import pytest
 from storage_support import batch, fill, open_log, values
 
-from raftlog.errors import DamagedDataError
+from raftlog.errors import DamagedDataError, DiskFullError
 from raftlog.model import NO_LEADER_EPOCH
 from raftlog.partition.core.repair import Accepted, DamagedBatch, accept
+from raftlog.partition.storage import log_start
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.files import write_json
 from raftlog.partition.storage.log_start import move_log_start
@@ -374,6 +376,19 @@ def test_a_crash_before_the_log_start_has_moved_changes_nothing(tmp_path: Path, 
     log = open_log(tmp_path)
     assert (log.log_start_offset, log.log_end_offset, segment(tmp_path).read_bytes()) == (0, COUNT, whole)
     log.close()
+
+
+def test_a_log_start_that_a_full_disk_keeps_from_moving_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    whole = filled(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(log_start, "sync_file", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+        with pytest.raises(DiskFullError):
+            move_log_start(tmp_path, 6, 0)
+    assert not list(tmp_path.glob("*.cleaned"))
+    assert (Checkpoint.load(tmp_path).log_start_offset, segment(tmp_path).read_bytes()) == (0, whole)
+    assert move_log_start(tmp_path, 6, 0)
 
 
 def test_a_moved_log_keeps_what_follows_its_start(tmp_path: Path):

@@ -158,6 +158,11 @@ def test_a_bomb_stops_at_the_limit(name: str):
     assert pa.total_allocated_bytes() - arrow_before < 8 * LIMIT
 
 
+def test_blocks_without_content_are_not_walked_through():
+    body = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + (struct.pack(">i", 1) + b"\0") * LIMIT
+    assert refusal(with_body(body, count=100, compression=SNAPPY)).code == ErrorCode.MESSAGE_TOO_LARGE
+
+
 CUTS: dict[str, Callable[[bytes], bytes]] = {
     "nothing": lambda _: b"",
     "half": lambda body: body[: len(body) // 2],
