@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PYTHON_STAMP := $(VENV)/.installed
 TOXIPROXY := .tools/toxiproxy-server
 DOCS_STAMP := $(VENV)/.docs-installed
-PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder -m "not kafka and not console"
 SCENARIO ?=
 SEEDS ?=
 SEED ?=
@@ -29,7 +29,10 @@ SECURE ?=
 # Mounts of the chaos suite in a namespace of their own: the kernel undoes them when the last process has ended, however it did.
 UNSHARE := $(shell unshare --mount true 2>/dev/null && echo unshare --mount --propagation slave)
 
-.PHONY: help install demo test check docs format chaos soak fuzz chaos-mutants sim mutants bench bench-peers dashboards clean
+# Environments that forbid Python to keep compiled modules let each of the many nodes and commands compile raftlog anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help install demo test test-kafka test-console check docs format chaos soak fuzz chaos-mutants sim mutants bench bench-peers dashboards clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +54,10 @@ $(DOCS_STAMP): $(PYTHON_STAMP) scripts/install-docs.sh
 	@scripts/install-java.sh
 	@touch $@
 
+.tools/spark.jsa: $(PYTHON_STAMP) .tools/java scripts/archive_spark_classes.py
+	@echo "Storing Spark's classes in an archive, for the tests"
+	@$(BIN)/python -W ignore scripts/archive_spark_classes.py $@ 2>/dev/null || echo "Without it tests of Spark take longer." >&2
+
 .tools/prometheus: scripts/install-prometheus.sh
 	@scripts/install-prometheus.sh .tools
 	@touch $@
@@ -60,13 +67,21 @@ $(DOCS_STAMP): $(PYTHON_STAMP) scripts/install-docs.sh
 	@scripts/install-browser.sh
 	@touch $@
 
-install: $(PYTHON_STAMP) $(TOXIPROXY) .tools/java ## Install everything into .venv/ and .tools/.
+install: $(PYTHON_STAMP) $(TOXIPROXY) .tools/java .tools/spark.jsa ## Install everything into .venv/ and .tools/.
 
 demo: install ## Start a cluster, load 336,776 flights while nodes are killed, read them back, run Spark; one JSON line at the end.
 	@$(BIN)/python -m demo
 
-test: install .tools/browser ## Run all tests.
+test: install .tools/browser ## Run all tests but the long ones of Kafka's clients.
 	@$(BIN)/python -m pytest $(PYTEST)
+
+test-kafka: install ## Run Kafka's clients against clusters, with outages: all tests of tests/broker/kafka and those marked kafka.
+	@scripts/install-kafka-tools.sh
+	@$(BIN)/python -m pytest -n 2 --dist loadfile tests/broker/kafka $$(grep -rl "mark.kafka" tests --include=test_*.py | grep -v tests/broker/kafka || true)
+
+test-console: install .tools/browser ## Run all tests of the console, in Chromium and in Node (needs npm).
+	@cd console && npm ci --no-audit --no-fund --silent && npm run --silent check && npm test --silent
+	@$(BIN)/python -m pytest -n 2 --dist loadfile tests/broker/test_console*.py tests/security/test_console*.py
 
 check: $(PYTHON_STAMP) ## Check format, lint, types, layers, prose, and that pytest can collect every test.
 	@$(BIN)/ruff format --check .
@@ -100,7 +115,7 @@ chaos-mutants: install ## Break a rule in every node of a real cluster, and see 
 sim: $(PYTHON_STAMP) ## Run random schedules of the metadata quorum, or of WORLD=cluster (SEEDS=n or a-b of them, or one SEED=s; SHRINK=1 makes it smaller).
 	@WORLD=$(WORLD) SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) SHRINK=$(SHRINK) KEEP=$(KEEP) WITHOUT=$(WITHOUT) DURATION=$(DURATION) $(BIN)/python -m simulation
 
-mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a simulated cluster finds it (SEEDS=n at most; ONLY="name name").
+mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a test or a simulated cluster finds it (SEEDS=n at most; ONLY="name name").
 	@SEEDS=$(SEEDS) JOBS=$(JOBS) PYTHONPATH=. $(BIN)/python tests/simulation/mutants.py $(ONLY)
 
 bench: install ## Measure the metadata quorum against its targets, or SUITE=end_to_end (ONLY="commit failover" for some figures, QUICK=1 for fewer repetitions).

@@ -22,6 +22,7 @@ SUITES = (
     "client",
     "codec",
     "kafka_records",
+    "kafka_clients",
     "append",
     "replication",
     "end_to_end",
@@ -30,6 +31,8 @@ SUITES = (
     "clients",
     "urls",
     "security",
+    "traces",
+    "pages",
 )
 """Each is a module beside this one, whose FIGURES are functions of an `Effort` that return figures."""
 BUILD = Path("build") / "bench"

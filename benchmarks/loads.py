@@ -37,8 +37,11 @@ class Load:
         self._made = next(_LOADS)
         self._count = 0
 
-    def run(self, *, topic: str = "", **more: Any) -> dict[str, Any]:
+    def run(self, *, topic: str = "", driver: str = "raftlog_client", **more: Any) -> dict[str, Any]:
         """Let a new client do one job, with a topic of its own unless one is named; return its measurements.
+
+        Args:
+            driver: a module of `benchmarks.drivers`.
 
         Raises:
             RuntimeError: it failed; the message contains its output.
@@ -50,7 +53,7 @@ class Load:
             server_pids=tuple(broker_pids(self.cluster)),
             **{"seconds": 1.5 if self.effort.quick else 4.0, "warmup_s": 0.5 if self.effort.quick else 1.0, **more},
         )
-        command = [sys.executable, "-m", "benchmarks.drivers.raftlog_client", json.dumps(dataclasses.asdict(job))]
+        command = [sys.executable, "-m", f"benchmarks.drivers.{driver}", json.dumps(dataclasses.asdict(job))]
         timeout_s = job.seconds + job.warmup_s + _GRACE_S
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_s, check=False, env=self._environment

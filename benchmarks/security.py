@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -31,6 +32,14 @@ class _Secured(LocalCluster):
         users = folder / "users"
         files = {"CA": folder / "ca.pem", "CERT": users / f"{_USER}.pem", "KEY": users / f"{_USER}.key"}
         return {f"RAFTLOG_{name}_FILE": str(path) for name, path in files.items()}
+
+
+class _Keyed(LocalCluster):
+    """In clear, with the cluster key that logins need."""
+
+    def start(self, *names: str) -> None:
+        self.data.joinpath("cluster.key").write_text(secrets.token_hex(32))
+        super().start(*names)
 
 
 @contextmanager
@@ -92,7 +101,7 @@ def latency(effort: Effort) -> list[Figure]:
 
 def credentials(effort: Effort) -> list[Figure]:
     """The same cluster in clear, one record for each request, without credentials and with a user's."""
-    with running() as cluster:
+    with running(_Keyed, extra={"*": {"security": {"cluster_key_file": "../cluster.key"}}}) as cluster:
         with blocking.Admin(cluster.bootstrap) as admin:
             admin.put_user(_USER, _PASSWORD)
         known = {"RAFTLOG_USERNAME": _USER, "RAFTLOG_PASSWORD": _PASSWORD}

@@ -130,7 +130,7 @@ def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
     """Find offsets that held two values, over every durable acknowledgement and every read."""
     first: dict[tuple[int, int], str] = {}
     others: dict[tuple[int, int], set[str]] = defaultdict(set)
-    acknowledged = ((send.partition, send.offset, send.value) for send in history.sends if send.durable)
+    acknowledged = ((send.partition, send.offset, send.value) for send in history.sends if send.placed)
     read = ((read.partition, read.offset, read.value) for read in _all_reads(history))
     for partition, offset, value in chain(acknowledged, read):
         if first.setdefault((partition, offset), value) != value:
@@ -142,7 +142,7 @@ def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
 
 def reordered_sends(history: History) -> Iterator[Anomaly]:
     """Find a send that got a lower offset than one acknowledged before it was invoked (realtime order)."""
-    for partition, sends in _by_partition(send for send in history.sends if send.durable).items():
+    for partition, sends in _by_partition(send for send in history.sends if send.placed).items():
         highest, completed = None, sorted(sends, key=lambda send: send.completed_ns)
         position = 0
         for send in sorted(sends, key=lambda send: send.invoked_ns):
@@ -158,8 +158,8 @@ def reordered_sends(history: History) -> Iterator[Anomaly]:
 def nonmonotonic_sends(history: History) -> Iterator[Anomaly]:
     """Find sends of one idempotent producer that lost its order while both were in flight."""
     last: dict[tuple[str, int], Send] = {}
-    durable = (send for send in history.sends if send.durable and send.idempotent)
-    for send in sorted(durable, key=lambda send: send.invoked_ns):
+    placed = (send for send in history.sends if send.placed and send.idempotent)
+    for send in sorted(placed, key=lambda send: send.invoked_ns):
         before = last.get((send.process, send.partition))
         if before is not None and send.offset <= before.offset and before.completed_ns >= send.invoked_ns:
             detail = f"{send.process} sent {before.value} to {before.offset}, then {send.value} to {send.offset}"
@@ -250,7 +250,8 @@ CHECKS: tuple[Callable[[History], Iterable[Anomaly]], ...] = (
 
 
 def _may_be_gone(history: History, what: Send | Read) -> bool:
-    return what.offset < history.log_starts.get(what.partition, 0)
+    """Return whether it may be below the log start; an unknown offset may be anywhere."""
+    return max(what.offset, 0) < history.log_starts.get(what.partition, 0)
 
 
 def _all_reads(history: History) -> Iterator[Read]:

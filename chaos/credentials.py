@@ -17,6 +17,7 @@ APPLIED_WITHIN_S = 30.0
 """How long a change may take until every node applies it: nodes look at their files every 5 s."""
 POLL_S = 0.1
 _ASK_TIMEOUT_MS = 2_000
+_SILENT = "silent"
 
 
 async def expect(
@@ -40,16 +41,22 @@ async def expect(
     """
     within_s = APPLIED_WITHIN_S if within_s is None else within_s
     for broker in brokers:
-        deadline, answer = asyncio.get_running_loop().time() + within_s, "silent"
-        async with asyncio.timeout(APPLIED_WITHIN_S + within_s):  # However long it is silent.
-            while answer != wanted:
-                if answer != "silent" and asyncio.get_running_loop().time() >= deadline:
-                    raise BrokenPromiseError(f"{broker} answers {answer!r} to {user}, expected {wanted!r}")
-                await asyncio.sleep(POLL_S)
-                answer = await _answer(cluster, broker, topic, security)
+        deadline, answer = asyncio.get_running_loop().time() + within_s, f"{_SILENT}: not asked yet"
+        try:
+            async with asyncio.timeout(APPLIED_WITHIN_S + within_s):  # However long it is silent.
+                while answer != wanted:
+                    if not answer.startswith(_SILENT) and asyncio.get_running_loop().time() >= deadline:
+                        raise BrokenPromiseError(f"{broker} answers {answer!r} to {user}, expected {wanted!r}")
+                    await asyncio.sleep(POLL_S)
+                    answer = await _answer(cluster, broker, topic, security)
+        except TimeoutError:
+            raise BrokenPromiseError(
+                f"{broker} has not answered {wanted!r} to {user} within {APPLIED_WITHIN_S + within_s:g} s; {answer}"
+            ) from None
 
 
 async def _answer(cluster: ChaosCluster, broker: str, topic: str, security: raftlog.Security) -> str:
+    """Return what a broker answers; one that gives no answer is silent, with the reason."""
     node, path = cluster.nodes.node(broker), f"{paths.METADATA}?topic={topic}"
     tokens = security.token_source()
     async with HttpSession(tls=security.tls_context(), authorization=security.authorization, tokens=tokens) as session:
@@ -57,6 +64,6 @@ async def _answer(cluster: ChaosCluster, broker: str, topic: str, security: raft
             found = await session.call(ClientMetadata, "GET", node.health, path, timeout_ms=_ASK_TIMEOUT_MS)
         except AuthenticationError:
             return "unknown"
-        except RetriableError:
-            return "silent"
+        except RetriableError as error:
+            return f"{_SILENT}: {error}"
         return "ok" if found.topics else "forbidden"

@@ -30,7 +30,7 @@ class Send:
     completed_ns: int
     outcome: Outcome
     offset: int = -1
-    """Known when `ok`."""
+    """Known when `ok`, unless the client does not tell it (kcat): -1."""
     error: str = ""
     acks: Acks = "all"
     """Only `all` promises durability."""
@@ -41,6 +41,11 @@ class Send:
     def durable(self) -> bool:
         """Whether it was acknowledged with the promise of durability."""
         return self.outcome == "ok" and self.acks == "all"
+
+    @property
+    def placed(self) -> bool:
+        """Whether it is durable, and its offset is known."""
+        return self.durable and self.offset >= 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

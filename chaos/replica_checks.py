@@ -51,7 +51,7 @@ def unstable_replicas(history: History) -> Iterator[Anomaly]:
     for read in (*history.reads, *history.final_reads):
         known[read.partition][read.offset] = read.value
     for send in history.sends:
-        if send.durable:
+        if send.placed:
             known[send.partition].setdefault(send.offset, send.value)
     for log in history.replicas:
         where = f"partition {log.partition} on {log.broker}"

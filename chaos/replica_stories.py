@@ -10,6 +10,7 @@ from chaos.history import Read
 from chaos.readers import seen
 from chaos.run import LEADER_WITHIN_S, Run
 from chaos.site import BrokenPromiseError
+from chaos.stories import kill_each
 
 SILENCE_MS = 2_000
 """After so long without a record, the reader has reached the end."""
@@ -37,6 +38,13 @@ async def n_minus_1(run: Run) -> None:
         await run.site.until_well()
 
 
+async def kafka_clients(run: Run) -> None:
+    """Kill each broker in turn, then lose N-1 of N in every way, while Kafka's clients send and read."""
+    await run.load(100)  # Not `warm_up`: these clients bypass the proxies.
+    await kill_each(run, run.brokers)
+    await n_minus_1(run)
+
+
 async def _lose(run: Run, victims: list[str], way: str) -> None:
     if way == "power cut":
         await run.site.cut_power(victims)
@@ -58,7 +66,7 @@ async def _reads_everything_from(run: Run, survivor: str, process: str) -> None:
     The last acknowledged records may be above the high watermark that it knows, which does not advance below min ISR
     (KIP-966). They are on its disk, and are read once another replica is in sync again. The final reads show them.
     """
-    acknowledged = {send.value: send for send in run.history.sends if send.durable}
+    acknowledged = {send.value: send for send in run.history.sends if send.placed}
     try:
         async with asyncio.timeout(LEADER_WITHIN_S):
             while any(run.watch.leader(p) != survivor for p in range(run.workload.partitions)):

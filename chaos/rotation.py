@@ -109,15 +109,24 @@ async def _both(*steps: Coroutine[Any, Any, None]) -> None:
 
 
 async def _applied(change: Callable[[], Awaitable[object]]) -> None:
-    """Make a change that may be repeated, until it is acknowledged."""
-    async with asyncio.timeout(APPLIED_WITHIN_S):
-        while True:
-            try:
-                await change()
-            except RetriableError:
-                await asyncio.sleep(POLL_S)
-            else:
-                return
+    """Make a change that may be repeated, until it is acknowledged.
+
+    Raises:
+        BrokenPromiseError: it is not, for so long.
+    """
+    failed: RetriableError | None = None
+    try:
+        async with asyncio.timeout(APPLIED_WITHIN_S):
+            while True:
+                try:
+                    await change()
+                except RetriableError as error:
+                    failed = error
+                    await asyncio.sleep(POLL_S)
+                else:
+                    return
+    except TimeoutError:
+        raise BrokenPromiseError(f"a change is not acknowledged within {APPLIED_WITHIN_S:g} s: {failed}") from None
 
 
 def _replace_certificates(cluster: ChaosCluster) -> None:

@@ -17,6 +17,7 @@ from chaos.checker import check
 from chaos.cluster import ChaosCluster
 from chaos.disks import DiskError
 from chaos.history import Fault, History
+from chaos.kafka_clients import read_everything_with_kafka
 from chaos.links import LinkError
 from chaos.options import Options
 from chaos.readers import read_everything
@@ -110,7 +111,7 @@ async def _run(
             await scenario.story(run)
     except FAILURES as error:
         failed.append(error)  # The logs are read nevertheless: they show more.
-    for rest in (site.heal, partial(judge_bulk, bulk, figures), partial(_finish, cluster, history)):
+    for rest in (site.heal, partial(judge_bulk, bulk, figures), partial(_finish, cluster, scenario, history)):
         try:
             await rest()
         except FAILURES as error:
@@ -125,12 +126,14 @@ def _bulk(
     return bulk_load(cluster, folder / "bulk", options.load, brokers=scenario.brokers, configs=scenario.configs)
 
 
-async def _finish(cluster: ChaosCluster, history: History) -> None:
+async def _finish(cluster: ChaosCluster, scenario: Scenario, history: History) -> None:
     """Read everything with new clients, stop all processes, and read the replicas' logs."""
     try:
         async with asyncio.timeout(READ_WITHIN_S):
             for number in range(FULL_READS):
                 await read_everything(history, bootstrap=cluster.bootstrap, topic=TOPIC, process=f"final-{number}")
+            if any(kind.library != "raftlog" for kind in scenario.kinds):
+                await read_everything_with_kafka(history, cluster.bootstrap, TOPIC)
             info = await cluster.describe(TOPIC)
     except TimeoutError:
         raise BrokenPromiseError(f"not everything could be read within {READ_WITHIN_S:g} s of healing") from None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from chaos import replica_stories, rotation, rotting, stories, strangers
 from chaos.capabilities import Capability
+from chaos.client_kinds import KAFKA_KINDS, KINDS, ClientKind
 from chaos.run import Run
-from chaos.workload import KINDS, ClientKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,7 @@ SCENARIOS: dict[str, Scenario] = {
     "n-1-of-3": Scenario(story=replica_stories.n_minus_1, brokers=3, disks=True),
     "n-1-of-5": Scenario(story=replica_stories.n_minus_1, brokers=5, disks=True),
     "cold-start": Scenario(story=stories.cold_start),
+    "kafka-clients": Scenario(story=replica_stories.kafka_clients, disks=True, kinds=KAFKA_KINDS),
     "rolling-restart": Scenario(story=stories.rolling_restart),
     "failover": Scenario(story=stories.failover),
     "power-cut": Scenario(story=replica_stories.power_cut_of_all, disks=True, needs="disk"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from itertools import pairwise
 
 from chaos.failover import outages, p99
@@ -41,7 +42,12 @@ async def isolate_leader_then_kill_all_but_one(run: Run) -> None:
 
 async def kill_each_process(run: Run) -> None:
     """Kill and restart each process of the cluster, one at a time, the leader and the active controller among them."""
-    for name in run.cluster.nodes.names:
+    await kill_each(run, run.cluster.nodes.names)
+
+
+async def kill_each(run: Run, names: Iterable[str]) -> None:
+    """Kill and restart these processes, one at a time."""
+    for name in names:
         with run.fault("SIGKILL", "each", name):
             await run.cluster.kill(name)
             await run.until_acknowledged(f"after_{name}_ms")

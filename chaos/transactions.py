@@ -10,8 +10,9 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import raftlog
 from chaos.checker import Anomaly
@@ -166,10 +167,14 @@ class TransactionClients:
                 await asyncio.sleep(0.1)
         await asyncio.gather(*zombies)
 
-    async def one_life(self, name: str, life: int, pause_s: float) -> None:
-        """Produce as one process, until stopped or fenced by the next one."""
+    async def one_life(self, name: str, life: int, pause_s: float, *, make: Callable[[str], Any] | None = None) -> None:
+        """Produce as one process, until stopped or fenced by the next one.
+
+        Args:
+            make: makes another producer than raftlog's own, with the same methods.
+        """
         number = 0
-        async with self.producer(name) as producer:
+        async with (make or self.producer)(name) as producer:
             while not self.stopping:
                 transaction = Transaction(process=f"{name}/{life}", number=number)
                 number += 1

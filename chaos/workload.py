@@ -1,7 +1,7 @@
 """Clients under chaos: each logs its answers, and nothing else.
 
 Values are unique: increasing integers for each key. About ten keys are hot at a time, and others replace them.
-Producers send a few records at once, with every setting of `KINDS`. Clients crash now and then, in the middle of a
+Producers send a few records at once, with every kind of `client_kinds`. Clients crash now and then, in the middle of a
 request, and start again as another process (in the history's sense). `readers` tail every partition throughout.
 """
 
@@ -10,15 +10,18 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, TypeAlias
 
 import orjson
 
 import raftlog
-from chaos.history import Acks, History, Outcome, Send
+from chaos.client_kinds import KINDS, ClientKind, Keys
+from chaos.history import History, Outcome, Send
+from chaos.kafka_clients import KafkaProducer, send_with_kcat, tail_with_kafka
 from chaos.readers import Readers
 from chaos.sessions import open_session
 from raftlog.client.addresses import address_of
@@ -28,52 +31,14 @@ from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.codec import Buffer, encode_json
 
-HOT_KEYS = 10
-WRITES_OF_A_KEY = 200
 MAX_BURST = 4
 MEAN_LIFE_S = 30.0
 REQUEST_TIMEOUT_MS = 2_000
 DELIVERY_TIMEOUT_MS = 15_000
 
 
-@dataclass(frozen=True, slots=True)
-class ClientKind:
-    """How a producer sends. Without idempotence it is a plain HTTP client: raftlog's own is always idempotent."""
-
-    acks: Acks = "all"
-    idempotent: bool = True
-
-
-KINDS = (
-    ClientKind(),
-    ClientKind(),
-    ClientKind(),
-    ClientKind(),
-    ClientKind(idempotent=False),
-    ClientKind(acks="1"),
-    ClientKind(acks="1", idempotent=False),
-    ClientKind(acks="0"),
-)
-
-
-class Keys:
-    """About ten hot keys. Each is used for so many writes, then another one replaces it."""
-
-    def __init__(self, dice: random.Random, count: int = HOT_KEYS) -> None:
-        self._dice = dice
-        self._next = count
-        self._hot = dict.fromkeys(range(count), 0)
-
-    def draw(self) -> tuple[int, str]:
-        """Return a key and a value that was not used before."""
-        key = self._dice.choice(list(self._hot))
-        number = self._hot[key]
-        self._hot[key] += 1
-        if self._hot[key] == WRITES_OF_A_KEY:
-            del self._hot[key]
-            self._hot[self._next] = 0
-            self._next += 1
-        return key, f"{key}:{number}"
+Deliver: TypeAlias = Callable[[int, str, bytes], Awaitable[tuple[int, Outcome, str]]]
+"""Send a partition's value with its key; return its offset, the outcome, and why."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,6 +81,9 @@ class Workload:
         readers = Readers(self.bootstrap, self.dial, self.topic, self.partitions, self.history)
         self._spawn("tail-1", readers.tail)
         self._spawn("ends", readers.watch_ends)
+        if any(kind.library != "raftlog" for kind in self.kinds):
+            tail = partial(tail_with_kafka, self.history, self.bootstrap, self.topic, self.partitions)
+            self._spawn("tail-kafka", tail)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -199,7 +167,13 @@ class Workload:
 
     def _producer(self, kind: ClientKind) -> Callable[[str], Coroutine[Any, Any, None]]:
         async def produce(process: str) -> None:
-            if kind.idempotent:
+            if kind.library == "kcat":
+                await self._send_with_kcat(process, kind)
+            elif kind.library == "confluent":
+                kafka = KafkaProducer(self.bootstrap, acks=kind.acks, idempotent=kind.idempotent)
+                async with aclosing(kafka):
+                    await self._send_bursts(process, kind, partial(kafka.send, self.topic))
+            elif kind.idempotent:
                 await self._send_with_client(process, kind)
             else:
                 await self._send_plainly(process, kind)
@@ -207,7 +181,6 @@ class Workload:
         return produce
 
     async def _send_with_client(self, process: str, kind: ClientKind) -> None:
-        dice = random.Random(f"{self.seed} {process}")
         producer = raftlog.Producer(
             self.bootstrap,
             acks=kind.acks,
@@ -217,26 +190,46 @@ class Workload:
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )
         try:
-            while not self._stopping:
-                await asyncio.gather(
-                    *[self._send_one(process, kind, producer) for _ in range(dice.randint(1, MAX_BURST))]
-                )
-                await asyncio.sleep(dice.uniform(0, 2 * self.pace_s))
-                await self._going.wait()
+            await self._send_bursts(process, kind, partial(send, producer, self.topic))
         finally:
             await producer.close(flush=False)
 
-    async def _send_one(self, process: str, kind: ClientKind, producer: raftlog.Producer) -> None:
+    async def _send_bursts(self, process: str, kind: ClientKind, deliver: Deliver) -> None:
+        dice = random.Random(f"{self.seed} {process}")
+        while not self._stopping:
+            await asyncio.gather(*[self._send_one(process, kind, deliver) for _ in range(dice.randint(1, MAX_BURST))])
+            await asyncio.sleep(dice.uniform(0, 2 * self.pace_s))
+            await self._going.wait()
+
+    async def _send_one(self, process: str, kind: ClientKind, deliver: Deliver) -> None:
         key, value = self._keys.draw()
         partition, invoked = key % self.partitions, time.monotonic_ns()
         outcome: Outcome = "info"
         offset, why = -1, "the client crashed"
         self._busy += 1
         try:
-            offset, outcome, why = await send(producer, self.topic, partition, value, key=str(key).encode())
+            offset, outcome, why = await deliver(partition, value, str(key).encode())
         finally:
             self._busy -= 1
             self._note(process, kind, partition, value, invoked, outcome, offset, why)
+
+    async def _send_with_kcat(self, process: str, kind: ClientKind) -> None:
+        """Run kcat again and again; each run sends a burst to one partition."""
+        dice, run = random.Random(f"{self.seed} {process}"), 0
+        while not self._stopping:
+            records = [self._keys.draw() for _ in range(dice.randint(1, MAX_BURST))]
+            partition, invoked = dice.randrange(self.partitions), time.monotonic_ns()
+            outcome: Outcome = "info"
+            why, run = "the client crashed", run + 1
+            self._busy += 1
+            try:
+                outcome, why = await send_with_kcat(self.bootstrap, self.topic, partition, records)
+            finally:
+                self._busy -= 1
+                for _, value in records:
+                    self._note(f"{process}.{run}", kind, partition, value, invoked, outcome, -1, why)
+            await asyncio.sleep(dice.uniform(0, 2 * self.pace_s))
+            await self._going.wait()
 
     async def _send_plainly(self, process: str, kind: ClientKind) -> None:
         dice = random.Random(f"{self.seed} {process}")
@@ -283,8 +276,8 @@ class Workload:
         offset: int,
         why: str,
     ) -> None:
-        if outcome == "ok" and offset < 0:
-            outcome = "info"  # acks=0: there is no answer.
+        if outcome == "ok" and kind.acks == "0":
+            outcome = "info"  # There is no answer.
         done = Send(
             process=process,
             partition=partition,
@@ -311,7 +304,7 @@ def _crash(life: asyncio.Task[None]) -> None:
 
 
 async def send(
-    producer: raftlog.Producer, topic: str, partition: int, value: str, *, key: bytes | None = None
+    producer: raftlog.Producer, topic: str, partition: int, value: str, key: bytes | None = None
 ) -> tuple[int, Outcome, str]:
     """Send one value; return its offset, the outcome, and why.
 

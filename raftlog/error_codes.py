@@ -150,6 +150,14 @@ class ErrorCode(StrEnum):
     """The coordinator does not know the assignor."""
     INVALID_REGULAR_EXPRESSION = "INVALID_REGULAR_EXPRESSION"
     """The pattern of topics is not a valid regular expression."""
+    ILLEGAL_GENERATION = "ILLEGAL_GENERATION"
+    """The group has another generation than the member; it must join again."""
+    REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
+    """The group rebalances; the member must join again."""
+    INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"
+    """The group's members use another protocol."""
+    INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"
+    """The session time-out of a member is out of bounds."""
     INVALID_GROUP_ID = "INVALID_GROUP_ID"
     """The group's id is not allowed."""
     GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"
@@ -237,6 +245,10 @@ HTTP_STATUS: dict[ErrorCode, int] = {
     ErrorCode.UNRELEASED_INSTANCE_ID: 409,
     ErrorCode.UNSUPPORTED_ASSIGNOR: 400,
     ErrorCode.INVALID_REGULAR_EXPRESSION: 400,
+    ErrorCode.ILLEGAL_GENERATION: 409,
+    ErrorCode.REBALANCE_IN_PROGRESS: 503,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: 409,
+    ErrorCode.INVALID_SESSION_TIMEOUT: 400,
     ErrorCode.INVALID_GROUP_ID: 400,
     ErrorCode.GROUP_MAX_SIZE_REACHED: 409,
     ErrorCode.GROUP_ID_NOT_FOUND: 404,

@@ -7,9 +7,10 @@ code, and becomes the same class again on the other side (`from_wire`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from raftlog.error_codes import HTTP_STATUS, ErrorCode
+from raftlog.request_marks import is_request_id
 
 __all__ = [
     "AuthenticationError",
@@ -53,18 +54,33 @@ class RaftlogError(Exception):
         self.message = message
         self.code = code or self.default_code
         self.details = dict(details or {})
+        self.request_id = ""
+        """The id of the request that failed, which the node's log shows, too; "": no request, or no id is known."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text} [request {self.request_id}]" if self.request_id else text
 
     @property
     def http_status(self) -> int:
         """Return the status of an answer that carries this error."""
         return HTTP_STATUS.get(self.code, 500)
 
-    def to_wire(self) -> dict[str, Any]:
-        """Return the error as the `error` member of a response body."""
+    def to_wire(self, request_id: str = "") -> dict[str, Any]:
+        """Return the error as the `error` member of a response body.
+
+        Args:
+            request_id: the id of the request that it answers; "": the body has none.
+        """
         body: dict[str, Any] = {"code": self.code.value, "message": self.message, "retriable": self.retriable}
         if self.details:
             body["details"] = self.details
+        if request_id:
+            body["request_id"] = request_id
         return body
+
+
+E = TypeVar("E", bound=RaftlogError)
 
 
 class InvalidRequestError(RaftlogError):
@@ -229,10 +245,18 @@ _FAMILY: dict[ErrorCode, type[RaftlogError]] = {
     ErrorCode.FENCED_MEMBER_EPOCH: FencedError,
     ErrorCode.STALE_MEMBER_EPOCH: FencedError,
     ErrorCode.FENCED_INSTANCE_ID: FencedError,
+    ErrorCode.ILLEGAL_GENERATION: FencedError,
+    ErrorCode.REBALANCE_IN_PROGRESS: RetriableError,
     ErrorCode.GROUP_ID_NOT_FOUND: NotFoundError,
     ErrorCode.UNSTABLE_OFFSET_COMMIT: RetriableError,
     ErrorCode.UNKNOWN_SERVER_ERROR: RaftlogError,
 }
+
+
+def with_request_of(error: E, cause: RaftlogError | None) -> E:
+    """Return an error with the request id of another error, which is its cause."""
+    error.request_id = error.request_id or (cause.request_id if cause is not None else "")
+    return error
 
 
 def from_wire(body: Any) -> RaftlogError:
@@ -244,6 +268,14 @@ def from_wire(body: Any) -> RaftlogError:
     error = body.get("error", body) if isinstance(body, Mapping) else None
     if not isinstance(error, Mapping):
         return RaftlogError("the peer answered an error without a description")
+    rebuilt = _rebuilt(error)
+    request_id = error.get("request_id")
+    if isinstance(request_id, str) and is_request_id(request_id):
+        rebuilt.request_id = request_id
+    return rebuilt
+
+
+def _rebuilt(error: Mapping[str, Any]) -> RaftlogError:
     name, message, details = error.get("code"), error.get("message"), error.get("details")
     name, message = (text if isinstance(text, str) else "" for text in (name, message))
     try:

@@ -187,16 +187,56 @@ MIN_SCRAM_ITERATIONS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScramVerifier:
+    """What verifies a password by one mechanism of SCRAM (RFC 5802); the password itself is not stored."""
+
+    iterations: int
+    salt: str
+    """Hex digits, like both keys. Readers that have not proved to be nodes get empty texts."""
+    stored_key: str
+    server_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserCredential:
-    """A user's SCRAM-SHA-256 credential (RFC 5802 and 7677); the password itself is not stored."""
+    """A user's verifiers: the fields are that of SCRAM-SHA-256 (RFC 7677), as earlier versions wrote it."""
 
     user: str
     iterations: int
+    """0: the user has no verifier of SCRAM-SHA-256."""
     salt: str
     """Hex digits, like both keys."""
     stored_key: str
     server_key: str
     mechanism: Literal["SCRAM-SHA-256"] = "SCRAM-SHA-256"
+    sha512: ScramVerifier | None = None
+    """That of SCRAM-SHA-512, from feature level 4 on; None: the user has none."""
+
+    @classmethod
+    def of(cls, user: str, verifiers: Mapping[str, ScramVerifier]) -> UserCredential:
+        """Return the credential of a user with these verifiers."""
+        none = ScramVerifier(iterations=0, salt="", stored_key="", server_key="")
+        first = verifiers.get("SCRAM-SHA-256", none)
+        return cls(
+            user=user,
+            iterations=first.iterations,
+            salt=first.salt,
+            stored_key=first.stored_key,
+            server_key=first.server_key,
+            sha512=verifiers.get("SCRAM-SHA-512"),
+        )
+
+    @property
+    def verifiers(self) -> dict[str, ScramVerifier]:
+        """The verifiers that the user has, by mechanism: that of SCRAM-SHA-256 first."""
+        found: dict[str, ScramVerifier] = {}
+        if self.iterations:
+            found["SCRAM-SHA-256"] = ScramVerifier(
+                iterations=self.iterations, salt=self.salt, stored_key=self.stored_key, server_key=self.server_key
+            )
+        if self.sha512 is not None:
+            found["SCRAM-SHA-512"] = self.sha512
+        return found
 
 
 AclOperation: TypeAlias = Literal[
@@ -270,10 +310,10 @@ class PartitionAssignment:
     state: PartitionState
     configs: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """The topic's own settings, already validated; the rest are defaults."""
+    key: TopicIdPartition = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> TopicIdPartition:
-        return TopicIdPartition(self.topic_id, self.partition)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", TopicIdPartition(self.topic_id, self.partition))
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -14,9 +14,11 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
 from raftlog.errors import RaftlogError
+from raftlog.request_marks import current_marks
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -68,6 +70,49 @@ async def in_slices(items: Iterable[T], each: int = 64) -> AsyncIterator[T]:
             await asyncio.sleep(0)
 
 
+class TimedEvent:
+    """An event for one waiter at a time, with a deadline: a future and a timer, without a task or a timeout scope."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._until = 0.0
+
+    def set(self) -> None:
+        """Wake the waiter now, or at once when it begins to wait."""
+        self._is_set = True
+        self._wake()
+
+    def clear(self) -> None:
+        """Forget what woke the waiter."""
+        self._is_set = False
+
+    def by(self, when: float) -> None:
+        """Let a wait that is under way end at `when` (loop time, s), unless its deadline is earlier."""
+        if self._timer is not None and when < self._until:
+            self._timer.cancel()
+            self._until, self._timer = when, asyncio.get_running_loop().call_at(when, self._wake)
+
+    async def wait(self, until: float) -> float:
+        """Wait for `set`, at most until `until` (loop time, s); return that deadline, or the earlier one of `by`."""
+        loop = asyncio.get_running_loop()
+        if self._is_set or until <= loop.time():
+            return until
+        self._waiting = loop.create_future()
+        self._until, self._timer = until, loop.call_at(until, self._wake)
+        try:
+            await self._waiting
+        finally:
+            self._timer.cancel()
+            self._waiting = self._timer = None
+        return self._until
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+
 @contextmanager
 def freezing_objects() -> Iterator[None]:
     """Exclude the objects made in this context from garbage collection, because they live long (`gc.freeze`).
@@ -104,13 +149,17 @@ class Tasks:
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str, awaited: bool = False) -> asyncio.Task[Any]:
         """Run `work` until it ends or the owner closes.
 
+        An `awaited` task belongs to the request that starts it, and has its marks; any other outlives it, and has none.
         An exception is logged with its traceback. A `RaftlogError` of an `awaited` task is not: the awaiting caller
         gets it, or has disconnected.
         """
         if self._closed:
             work.close()
             raise RuntimeError(f"{self._owner} is closed: cannot start {name}")
-        task = asyncio.create_task(work, name=f"{self._owner}:{name}")
+        context = copy_context()
+        if not awaited:
+            context.run(current_marks.set, None)
+        task = asyncio.create_task(work, name=f"{self._owner}:{name}", context=context)
         self._tasks[task] = None
         task.add_done_callback(self._forget)
         task.add_done_callback(self._report_bug if awaited else self._report)

@@ -51,7 +51,6 @@ def server_context(files: TlsFiles, *, client_auth: ClientAuth = "none") -> ssl.
         ConfigError: a file cannot be read or used; the message names it.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.options |= ssl.OP_NO_RENEGOTIATION
     _harden(context)
     _load_pair(context, files)
     if files.ca_file:
@@ -123,7 +122,7 @@ _VERIFY = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl
 
 def _harden(context: ssl.SSLContext) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_COMPRESSION
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # Of TLS 1.2. All of TLS 1.3 have forward secrecy.
 
 

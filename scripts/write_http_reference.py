@@ -28,10 +28,15 @@ QUERIES: dict[str, tuple[Parameter, ...]] = {
     "query of listings": (
         parameters.CONSISTENCY,
         parameters.TOPIC_NAMES,
+        *parameters.PAGE,
         parameters.SCOPE,
+        parameters.STATE,
+        parameters.ONLY,
         parameters.DETAIL,
+        parameters.CONSOLE_GROUP,
         *parameters.ACL_FILTER,
     ),
+    "query of the audit log": parameters.AUDIT,
 }
 
 
@@ -53,7 +58,7 @@ def operations_table(operations: Iterable[Operation]) -> str:
     for one in operations:
         query = ", ".join(f"`{parameter.name}`" for parameter in one.query)
         words = [f"{one.summary}.", one.details, f"Query: {query}." if query else ""]
-        words += [f"Other brokers than {one.redirects} answer 307."] if one.redirects else []
+        words.append(one.only_there)
         words += [f"Body: {_contents(kind, 3)}." for kind in one.body.values()]
         words += list(dict.fromkeys(f"Answers {_answer(answer)}." for answer in one.answers.values() if answer))
         rows.append(f"| `{one.method} {one.path}` | {' '.join(filter(None, words)).replace('(http.md#', '(#')} |")

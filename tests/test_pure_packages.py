@@ -13,6 +13,7 @@ SHELLS = {
     "raftlog",
     "raftlog.blocking",
     "raftlog.broker",
+    "raftlog.broker.console",
     "raftlog.broker.kafka",
     "raftlog.broker.lean",
     "raftlog.broker.metrics",

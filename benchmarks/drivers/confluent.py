@@ -31,7 +31,8 @@ class Confluent(Driver):
         self._failed = 0
         self._producer: Any = None
         self._consumer: Any = None
-        self._admin = AdminClient({"bootstrap.servers": self.job.bootstrap})
+        self._servers = self.job.bootstrap.replace("http://", "")
+        self._admin = AdminClient({"bootstrap.servers": self._servers})
 
     async def create(self) -> None:
         config = {"flush.messages": "1"} if self.job.durable else {}
@@ -45,7 +46,7 @@ class Confluent(Driver):
 
     def _connect(self, **more: object) -> Any:
         if self._producer is None:
-            base = {"bootstrap.servers": self.job.bootstrap, **self.settings, **more}
+            base = {"bootstrap.servers": self._servers, **self.settings, **more}
             self._producer = confluent_kafka.Producer({**base, **self.job.options.get("producer", {})})
         return self._producer
 
@@ -103,7 +104,7 @@ class Confluent(Driver):
     async def receive(self) -> AsyncGenerator[int, None]:
         self._consumer = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": self.job.bootstrap,
+                "bootstrap.servers": self._servers,
                 "group.id": "benchmark",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",

@@ -64,6 +64,7 @@ CONTESTANTS = (
         name="raftlog, send_nowait", server="raftlog", driver="raftlog_client", works=_PRODUCE, options={"each": True}
     ),
     Contestant(name=RAFTLOG_ARROW, server="raftlog", driver="raftlog_client", works=_CONSUME, options={"arrow": True}),
+    Contestant(name="raftlog + confluent-kafka", server="raftlog", driver="confluent"),
     Contestant(name=CONFLUENT, server="kafka", driver="confluent"),
     Contestant(name="kafka + aiokafka", server="kafka", driver="aio_kafka"),
     Contestant(name="jetstream + nats-py", server="jetstream", driver="nats_js"),

@@ -106,7 +106,7 @@ class Consumer(ConsumerFacade):
         fetch_max_wait_ms: int = 500,
         fetch_min_bytes: int = 1,
         fetch_max_bytes: int = 16 << 20,
-        partition_max_bytes: int = 4 << 20,
+        partition_max_bytes: int = 8 << 20,
         request_timeout_ms: int = 30_000,
         isolation: Isolation = "read_uncommitted",
         client_rack: str = "",

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -54,6 +55,11 @@ class QueueingProducer(client.Producer):
         if size > buffer.buffer_bytes:
             buffer.require(size)
         return queued + size <= buffer.buffer_bytes
+
+    def traced(self, record: NewRecord, size: int) -> tuple[NewRecord, int]:
+        """Return a record of `size` bytes with the context of this thread's span, and its bytes then."""
+        appender = self._appender
+        return appender.traced(record, size) if appender.marker.is_on else (record, size)
 
     def was_not_sent(self, error: RaftlogError) -> None:
         """Note that an accepted record could not be queued: its transaction cannot be committed."""
@@ -109,7 +115,8 @@ class Outbox:
             if not self._draining:
                 self._draining = True
                 try:
-                    self._begin(self._drain)
+                    # In an empty context: the records of all threads are sent there, not those of this span only.
+                    Context().run(self._begin, self._drain)
                 except BaseException:
                     self._draining = False
                     raise

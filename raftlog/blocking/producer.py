@@ -184,6 +184,7 @@ class Producer(Facade[QueueingProducer]):
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition: expected an int or None, received {type(partition).__name__}")
         self._require_can_wait()
+        record, size = self._client.traced(record, size)
         return self._outbox.put(topic, partition, record, size)
 
     def send_many(

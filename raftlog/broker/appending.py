@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+from raftlog.broker.append_spans import begin_append
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.internal_topics import require_ordinary
-from raftlog.model import Acks, TopicId
+from raftlog.model import NO_PRODUCER_EPOCH, Acks, ProducerEpoch, TopicId
+from raftlog.partition.admission import Admit
 from raftlog.record.batch import Buffer
 from raftlog.wire.data import ProduceResult
 from raftlog.wire.transactions import TransactionPartition
@@ -22,11 +25,15 @@ async def append_batch(
     *,
     topic_id: TopicId = "",
     transactional_id: str = "",
+    admit: Admit | None = None,
+    since: ProducerEpoch = NO_PRODUCER_EPOCH,
 ) -> ProduceResult:
     """Append a batch as its producer sent it, and count it; see `Replica.append`.
 
     Args:
         transactional_id: that of the request, which its sender may use; empty: none.
+        admit: asks the transaction's coordinator; None: as leaders do.
+        since: see `ProducerStates.check`.
 
     Raises:
         NotFoundError: the topic or the partition does not exist.
@@ -34,11 +41,20 @@ async def append_batch(
     """
     require_ordinary(topic)
     replica = context.leader(topic, partition, topic_id)
-    admit = None
-    if transactional_id:
+    if transactional_id and admit is None:
         part = TransactionPartition(topic=topic, partition=partition, topic_id=replica.assignment.topic_id)
         admit = context.transactions.admission(transactional_id, part, timeout_ms=timeout_ms)
-    done = await replica.append(batch, acks=acks, timeout_ms=timeout_ms, admit=admit, transactional_id=transactional_id)
+    append = partial(
+        replica.append,
+        batch,
+        acks=acks,
+        timeout_ms=timeout_ms,
+        admit=admit,
+        transactional_id=transactional_id,
+        since=since,
+    )
+    spans = begin_append(topic, partition, acks)
+    done = await (append() if spans is None else spans.of(append))
     if not done.duplicate:
         records = done.last_offset - done.base_offset + 1
         context.metrics.appended(topic, records=records, size=len(batch))

@@ -12,15 +12,30 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from raftlog.broker.broker_parts import make_parts
-from raftlog.broker.http import cross_origin_reads, decode_body, errors, own_pages, permit, plain_bodies
+from raftlog.broker.console.routes import ConsoleRoutes
+from raftlog.broker.http import (
+    ParkedFetches,
+    cross_origin_reads,
+    decode_body,
+    errors,
+    own_pages,
+    permit,
+    plain_bodies,
+)
+from raftlog.broker.kafka.call import KafkaServices
+from raftlog.broker.kafka.dispatch import KafkaDispatch
+from raftlog.broker.kafka.handlers import HANDLERS
+from raftlog.broker.kafka.server import KafkaServer
 from raftlog.broker.lean.routes import LeanRoutes
 from raftlog.broker.listener import Listener
 from raftlog.broker.metrics.broker_figures import BrokerFigures
 from raftlog.broker.open_files import affordable_connections
 from raftlog.broker.openapi.operations import require_described
+from raftlog.broker.pass_on import PassOn
 from raftlog.broker.quota_middleware import QuotaMiddleware
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.broker.routes.admin import AdminRoutes
+from raftlog.broker.routes.audit import AuditRoutes
 from raftlog.broker.routes.cluster import ClusterRoutes
 from raftlog.broker.routes.coordinators import CoordinatorRoutes
 from raftlog.broker.routes.deletion import DeletionRoutes
@@ -28,9 +43,11 @@ from raftlog.broker.routes.fetch import FetchRoutes
 from raftlog.broker.routes.groups import GroupRoutes
 from raftlog.broker.routes.log_dirs import LogDirRoutes
 from raftlog.broker.routes.login import LoginRoutes
+from raftlog.broker.routes.offsets import OffsetRoutes
 from raftlog.broker.routes.openapi import OpenapiRoutes
 from raftlog.broker.routes.produce import ProduceRoutes
 from raftlog.broker.routes.scrub import ScrubRoutes
+from raftlog.broker.routes.settings import SettingsRoutes
 from raftlog.broker.routes.topic_records import TopicRecordsRoutes
 from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.broker.routes.transactions import TransactionRoutes
@@ -72,13 +89,17 @@ _ROUTES = (
     AdminRoutes,
     LoginRoutes,
     LogDirRoutes,
+    AuditRoutes,
     ScrubRoutes,
     DeletionRoutes,
+    OffsetRoutes,
+    SettingsRoutes,
     CoordinatorRoutes,
     GroupRoutes,
     TransactionRoutes,
     TopicRecordsRoutes,
     OpenapiRoutes,
+    ConsoleRoutes,
 )
 _READ_BY_PAGES = (paths.TOPIC_RECORDS, paths.RECORDS)
 """Paths that pages of the origins in `listeners.cors_origins` may read."""
@@ -111,6 +132,8 @@ class BrokerNode:
         self._security, self._rates = parts.security, parts.rates
         self._session, self._vital_session = context.session, parts.vital_session
         self._listeners: list[Listener] = []
+        self.kafka: KafkaServer | None = None
+        """Serves Kafka's protocol once the broker listens; None: it does not listen yet, or does not serve it."""
         self._origins = Origins(config.own_hosts)
         self._tasks = Tasks(f"broker node {config.node_id}")
         self._replicas_open = False
@@ -128,7 +151,8 @@ class BrokerNode:
         listeners = self._config.listeners
         assert listeners.public is not None
         assert listeners.internal is not None
-        await self._serve(*self._public_application(), listeners.public, "public")
+        app, lean = self._public_application()
+        await self._serve(app, lean, listeners.public, "public", kafka=self.kafka)
         inflight, turnstile = self._inflight(), Turnstile()
         limits = self._request_limits(max_json_bytes=MAX_INTERNAL_JSON_BYTES)
         admission = Admission(inflight, limits, turnstile)
@@ -220,6 +244,7 @@ class BrokerNode:
                 quotas.middleware,
                 plain_bodies,
                 admission.middleware,
+                PassOn(self.context).middleware,
             ]
         )
         for routes in (produce, fetch, *(routes(self.context) for routes in _ROUTES)):
@@ -240,7 +265,21 @@ class BrokerNode:
         require_entries(app, RouteTable(PUBLIC))
         require_described(PUBLIC)
         self._metrics.add(BrokerFigures(self.context, fetch.parked).show)
+        if self._config.listeners.kafka:
+            self.kafka = self._kafka_server(fetch.parked, inflight)
         return app, lean
+
+    def _kafka_server(self, parked: ParkedFetches, inflight: InflightLimits) -> KafkaServer:
+        services = KafkaServices(self.context, parked=parked, inflight=inflight, guard=self._security.public)
+        return KafkaServer(
+            KafkaDispatch(services, HANDLERS),
+            limits=self._request_limits(),
+            inflight=inflight,
+            now=asyncio.get_running_loop().time,
+            quotas=self.context.quotas,
+            count=self._metrics.requests.count,
+            time=self._metrics.requests.time,
+        )
 
     async def _serve(
         self,
@@ -250,6 +289,7 @@ class BrokerNode:
         name: Literal["public", "internal"],
         *,
         max_json_bytes: int = MAX_JSON_BYTES,
+        kafka: KafkaServer | None = None,
     ) -> None:
         config = self._config.broker
         total = affordable_connections(config.max_connections, segments=config.max_open_segments)
@@ -264,6 +304,7 @@ class BrokerNode:
             drain_s=_DRAIN_S,
             tls=self._tls.listener(name),
             rates=self._rates if name == "public" else None,
+            kafka=kafka,
         )
         self._listeners.append(listener)
         self._metrics.requests.watch(name, listener.connections, lean.inflight)

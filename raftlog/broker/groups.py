@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
+from raftlog.broker.classic_groups import ClassicGroups
+from raftlog.broker.paging import ALL, Names, Wanted, names_of
 from raftlog.config import GroupConfig
-from raftlog.coordinator.group.administration import decide_deletion, decide_description, list_groups
+from raftlog.coordinator.group.administration import decide_deletion, decide_description, group_ids, listing_of
 from raftlog.coordinator.group.coordinator import GroupCoordinator
 from raftlog.coordinator.group.membership import decide_heartbeat, has_changes
 from raftlog.coordinator.group.offsets import (
@@ -19,6 +21,7 @@ from raftlog.coordinator.group.offsets import (
     decide_fetch,
     decide_offset_deletion,
     decide_transactional_commit,
+    require_limit,
 )
 from raftlog.coordinator.group.patterns import compiled
 from raftlog.coordinator.group.records import TargetEpochChanged, TopicMetadata
@@ -26,10 +29,11 @@ from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
 from raftlog.errors import ErrorCode, RetriableError, TransactionAbortedError
 from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.records import GROUPS_OF_BOTH_PROTOCOLS
 from raftlog.model import CONSUMER_OFFSETS, INTERNAL_TOPICS, BrokerId, ProducerEpoch, ProducerId
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.waiters import Notifier, listening, wait_until
-from raftlog.runtime import Clock
+from raftlog.runtime import Clock, in_slices
 from raftlog.wire.groups import (
     GroupDescription,
     GroupHeartbeatRequest,
@@ -39,15 +43,19 @@ from raftlog.wire.groups import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetResult,
     OffsetResults,
 )
 from raftlog.wire.transactions import JoinTransactionRequest, TransactionMarker, TransactionOffsetsBody
+
+_OFFSETS_AT_ONCE = 1_000
+"""The most offsets of one decision: each takes 16 µs of the event loop."""
 
 
 class JoinsTransactions(Protocol):
     """Adds partitions and groups to transactions at their coordinators."""
 
-    async def join_at_coordinator(self, request: JoinTransactionRequest, *, deadline_ms: int) -> None:
+    async def join_at_coordinator(self, request: JoinTransactionRequest, *, deadline_ms: int) -> object:
         """Add them within `deadline_ms`; raise if the coordinator refused, or did not answer."""
         ...
 
@@ -62,6 +70,10 @@ class ImageTopics:
     @property
     def version(self) -> int:
         return self._image.offset
+
+    @property
+    def have_both_protocols(self) -> bool:
+        return self._image.feature_level >= GROUPS_OF_BOTH_PROTOCOLS
 
     def get(self, topic: str) -> TopicMetadata | None:
         found = None if topic in INTERNAL_TOPICS else self._image.topic(topic)
@@ -107,6 +119,7 @@ class GroupService:
         max_parked: int,
     ) -> None:
         self._broker_id = broker_id
+        self._replicas = replicas
         self._config = config
         self._topics = ImageTopics(MetadataImage())
         self._max_parked = max_parked
@@ -126,6 +139,9 @@ class GroupService:
             replicas=replicas,
             clock=clock,
         )
+        # Refused ones would stop their groups, and each one holds little that its group does not have anyway.
+        self.classic = ClassicGroups(self.runtime, config, topics=lambda: self._topics, max_parked=4 * max_parked)
+        """Serves the members of groups of Kafka's classic protocol."""
 
     def on_image(self, image: MetadataImage) -> None:
         """Apply newer metadata: coordinated partitions and subscribed topics may have changed."""
@@ -134,6 +150,7 @@ class GroupService:
         self.runtime.update_shards()
         for pulse in self._updates.values():
             pulse.fire()
+        self.classic.wake_all()
 
     async def heartbeat(
         self, group_id: str, request: GroupHeartbeatRequest, *, client_host: str, timeout_ms: int
@@ -157,16 +174,52 @@ class GroupService:
             finally:
                 self._unsubscribe(group_id)
 
-    async def commit(self, group_id: str, request: OffsetCommitRequest, *, timeout_ms: int) -> OffsetResults:
-        """Commit offsets; return once they are replicated."""
-        return await self.runtime.decide(
-            group_id,
-            lambda state, now: decide_commit(state, now, group_id, request, topics=self._topics, settings=self._config),
-            timeout_ms=timeout_ms,
-        )
+    async def commit(
+        self, group_id: str, request: OffsetCommitRequest, *, timeout_ms: int, instance_id: str | None = None
+    ) -> OffsetResults:
+        """Commit offsets; return once they are replicated. Errors as `decide_commit`.
+
+        Several decisions commit more than `_OFFSETS_AT_ONCE`. After an error the first of them may be committed.
+
+        Args:
+            instance_id: of a static member of a classic group.
+        """
+
+        def decided(part: OffsetCommitRequest, state: GroupsState, now: Now) -> Decision[OffsetResults]:
+            return decide_commit(
+                state, now, group_id, part, topics=self._topics, settings=self._config, instance_id=instance_id
+            )
+
+        return await self._in_parts(group_id, request, decided, timeout_ms)
+
+    async def _in_parts(
+        self,
+        group_id: str,
+        request: OffsetCommitRequest,
+        decide: Callable[[OffsetCommitRequest, GroupsState, Now], Decision[OffsetResults]],
+        timeout_ms: int,
+    ) -> OffsetResults:
+        """Decide a commit in parts that do not hold the event loop; all of them have the time-out together."""
+        offsets = request.offsets
+        if len(offsets) <= _OFFSETS_AT_ONCE:
+            return await self.runtime.decide(group_id, partial(decide, request), timeout_ms=timeout_ms)
+        require_limit(offsets)
+        results, deadline = list[OffsetResult](), asyncio.get_running_loop().time() + timeout_ms / 1000
+        for begin in range(0, len(offsets), _OFFSETS_AT_ONCE):
+            part = replace(request, offsets=offsets[begin : begin + _OFFSETS_AT_ONCE])
+            left_ms = max(1, round(1000 * (deadline - asyncio.get_running_loop().time())))
+            results += (await self.runtime.decide(group_id, partial(decide, part), timeout_ms=left_ms)).offsets
+            await asyncio.sleep(0)
+        return OffsetResults(offsets=tuple(results))
 
     async def commit_in_transaction(
-        self, transactional_id: str, body: TransactionOffsetsBody, *, transactions: JoinsTransactions, timeout_ms: int
+        self,
+        transactional_id: str,
+        body: TransactionOffsetsBody,
+        *,
+        transactions: JoinsTransactions,
+        timeout_ms: int,
+        instance_id: str | None = None,
     ) -> OffsetResults:
         """Store pending offsets of a transaction, after the group joined it at the transaction's coordinator.
 
@@ -190,14 +243,19 @@ class GroupService:
             await transactions.join_at_coordinator(join, deadline_ms=timeout_ms)
             if self.runtime.epoch_of(body.group_id) != epoch:
                 pending.ended = True  # Another broker coordinated meanwhile, and may have processed the end.
-            return await self.runtime.decide(
-                body.group_id, partial(self._store_pending, body.group_id, commit, pending), timeout_ms=timeout_ms
-            )
+            store = partial(self._store_pending, body.group_id, instance_id, pending)
+            return await self._in_parts(body.group_id, commit, store, timeout_ms)
         finally:
             self._pending_joins.remove(pending)
 
     def _store_pending(
-        self, group_id: str, commit: OffsetCommitRequest, pending: _PendingJoin, state: GroupsState, now: Now
+        self,
+        group_id: str,
+        instance_id: str | None,
+        pending: _PendingJoin,
+        commit: OffsetCommitRequest,
+        state: GroupsState,
+        now: Now,
     ) -> Decision[OffsetResults]:
         if pending.ended:
             raise TransactionAbortedError("the transaction ended while the group joined it; nothing was stored")
@@ -210,6 +268,7 @@ class GroupService:
             producer_epoch=pending.producer_epoch,
             topics=self._topics,
             settings=self._config,
+            instance_id=instance_id,
         )
 
     async def end_transaction(self, group_id: str, marker: TransactionMarker, timeout_ms: int) -> None:
@@ -257,8 +316,13 @@ class GroupService:
             group_id, lambda state, now: decide_deletion(state, now, group_id), timeout_ms=timeout_ms
         )
 
-    def listed(self) -> list[GroupListing]:
-        """Return the groups that this broker coordinates.
+    async def listed(
+        self, wanted: Wanted = ALL, sees: Callable[[str], bool] = lambda _: True
+    ) -> tuple[list[GroupListing], Names]:
+        """Return a page of the groups that this broker coordinates, and their ids.
+
+        Args:
+            sees: whether the sender may know of a group.
 
         Raises:
             RetriableError: COORDINATOR_LOAD_IN_PROGRESS, a shard is still loading.
@@ -266,7 +330,25 @@ class GroupService:
         self.runtime.update_shards()
         if self.runtime.loading:
             raise RetriableError("this broker is still loading groups", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return [group for state in self.runtime.active.values() for group in list_groups(state, self._broker_id)]
+        shard_of: dict[str, GroupsState] = {}
+        for state in self.runtime.active.values():
+            shard_of |= dict.fromkeys(group_ids(state), state)
+            await asyncio.sleep(0)
+        page = await names_of(shard_of, wanted, sees)
+        listed = [listing_of(shard_of[name], name, self._broker_id) async for name in in_slices(page.shown, 256)]
+        if wanted.is_page:
+            listed = [replace(one, lag_records=await self._lag(shard_of[one.group_id], one.group_id)) for one in listed]
+        return listed, page
+
+    async def _lag(self, state: GroupsState, group_id: str) -> int:
+        """Return how many records a group has still to read; -1: this broker has no replica of a partition."""
+        lag = 0
+        async for committed in in_slices(state.offsets.get(group_id, {}).values(), 256):
+            replica = self._replicas.find(committed.topic, committed.partition)
+            if replica is None or committed.topic_id not in ("", replica.assignment.topic_id):
+                return -1
+            lag += max(0, replica.high_watermark - committed.offset)
+        return lag
 
     def _decide_heartbeat(
         self, group_id: str, request: GroupHeartbeatRequest, client_host: str, state: GroupsState, now: Now
@@ -297,3 +379,4 @@ class GroupService:
     def _notify(self, group_id: str) -> None:
         if group_id in self._updates:
             self._updates[group_id].fire()
+        self.classic.wake(group_id)

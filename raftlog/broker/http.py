@@ -22,6 +22,7 @@ from raftlog.errors import (
     RaftlogError,
 )
 from raftlog.serving.admission import Handler, read_received
+from raftlog.serving.error_bodies import error_body
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media
 from raftlog.wire.codec import Buffer, decode_json, encode_json
@@ -44,6 +45,7 @@ _READABLE = (
     media.FROM,
     media.UNTIL,
     media.THROTTLE_MS,
+    media.REQUEST_ID,
     "Content-Range",
     "ETag",
 )
@@ -71,8 +73,15 @@ def json_response(value: object, *, status: int = 200, headers: dict[str, str] |
 
 def error_response(error: RaftlogError, headers: dict[str, str] | None = None) -> web.Response:
     """Return an error as a response with an error body."""
-    more = {**(headers or {}), **error_headers(error, error.http_status)}
-    return json_response({"error": error.to_wire()}, status=error.http_status, headers=more)
+    more = {**error_headers(error, error.http_status), **(headers or {})}
+    return json_response(error_body(error), status=error.http_status, headers=more)
+
+
+def _quiet_challenge(request: web.Request, error: RaftlogError) -> dict[str, str]:
+    """Return the challenge for a script of a page: for `Basic` the browser would ask the user, and the script wait."""
+    if request.headers.get("Sec-Fetch-Dest") == "empty" and isinstance(error, AuthenticationError):
+        return {"WWW-Authenticate": 'Bearer realm="raftlog"'}
+    return {}
 
 
 def error_headers(error: RaftlogError, status: int) -> dict[str, str]:
@@ -89,7 +98,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except RaftlogError as error:
-        return error_response(error)
+        return error_response(error, _quiet_challenge(request, error))
     except web.HTTPException as answer:
         if answer.status < 400:
             raise
@@ -97,7 +106,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         code = _CODE_OF_STATUS.get(answer.status, ErrorCode.INVALID_REQUEST)
         refusal = InvalidRequestError(f"{request.method} {request.path}: {answer.reason}", code=code)
         allow = {"Allow": answer.headers["Allow"]} if "Allow" in answer.headers else {}
-        return json_response({"error": refusal.to_wire()}, status=answer.status, headers=allow)
+        return json_response(error_body(refusal), status=answer.status, headers=allow)
     except asyncio.CancelledError:
         raise
     except Exception:  # noqa: BLE001  (the caller gets an answer, the log gets the traceback)

@@ -1,4 +1,7 @@
-"""A listening port: raw batches take the lean path, other requests aiohttp, also on the same connection."""
+"""A listening port: raw batches take the lean path, other requests aiohttp, also on the same connection.
+
+A connection whose first byte begins a Kafka frame speaks Kafka's protocol (docs/adr/0035).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import asyncio
 
 from aiohttp import web
 
+from raftlog.broker.kafka.connection import KafkaConnection
+from raftlog.broker.kafka.server import KafkaServer
 from raftlog.broker.lean.connection import LeanConnection
 from raftlog.broker.lean.routes import LeanRoutes
 from raftlog.model import Address
@@ -25,6 +30,7 @@ class Listener:
         app: serves all paths, including those of the lean path.
         drain_s: how long requests in progress may take when the listener closes.
         rates: limits how often connections begin; None: no limit.
+        kafka: serves connections that speak Kafka's protocol; None: they get an error of HTTP.
     """
 
     def __init__(
@@ -38,6 +44,7 @@ class Listener:
         drain_s: float,
         tls: ListenerTls | None = None,
         rates: ConnectionRates | None = None,
+        kafka: KafkaServer | None = None,
     ) -> None:
         self._aiohttp = AiohttpServer(
             app, limits=limits, connections=connections, turnstile=lean.turnstile, drain_s=drain_s
@@ -49,8 +56,9 @@ class Listener:
         self._drain_s = drain_s
         self._tls = tls
         self._rates = rates
+        self._kafka = kafka
         self._server: asyncio.Server | TlsServer | None = None
-        self._connections: dict[LeanConnection, None] = {}
+        self._connections: dict[LeanConnection | KafkaConnection, None] = {}
 
     async def start(self, address: Address) -> None:
         """Listen.
@@ -84,10 +92,20 @@ class Listener:
             on_begin=self._remember,
             on_end=self._forget,
             rates=self._rates if self._tls is None else None,
+            kafka=None if self._kafka is None else self._accept_kafka,
         )
 
-    def _remember(self, connection: LeanConnection) -> None:
+    def _accept_kafka(self, address: str) -> KafkaConnection:
+        """Return the protocol of a connection that `connections` counts already."""
+        assert self._kafka is not None
+        return KafkaConnection(self._kafka, address, on_begin=self._remember, on_end=self._forget_kafka)
+
+    def _forget_kafka(self, connection: KafkaConnection) -> None:
+        self.connections.leave(connection.address)
+        self._forget(connection)
+
+    def _remember(self, connection: LeanConnection | KafkaConnection) -> None:
         self._connections[connection] = None
 
-    def _forget(self, connection: LeanConnection) -> None:
+    def _forget(self, connection: LeanConnection | KafkaConnection) -> None:
         self._connections.pop(connection, None)

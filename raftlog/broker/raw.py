@@ -15,9 +15,11 @@ from aiohttp import web
 from raftlog.broker.http import error_headers, read_body
 from raftlog.errors import RaftlogError
 from raftlog.metrics import Histogram
+from raftlog.request_marks import RequestMarks
 from raftlog.security.guard import sender_of
 from raftlog.security.identity import UNKNOWN_SENDER, Sender
 from raftlog.serving.admission import Handler
+from raftlog.serving.error_bodies import error_body
 from raftlog.serving.limits import WRITE_S
 from raftlog.serving.responses import PIECE_BYTES, PartsResponse
 from raftlog.transport.socket_writer import Part
@@ -57,10 +59,10 @@ class RawReply:
         return cls(parts=[encode_json(value)], status=status, headers=headers or {})
 
     @classmethod
-    def of_error(cls, error: RaftlogError, *, status: int | None = None) -> RawReply:
-        """Return an error as a reply with an error body."""
+    def of_error(cls, error: RaftlogError, *, status: int | None = None, marks: RequestMarks | None = None) -> RawReply:
+        """Return an error as a reply with an error body; see `error_body`."""
         status = error.http_status if status is None else status
-        return cls.json({"error": error.to_wire()}, status=status, headers=error_headers(error, status))
+        return cls.json(error_body(error, marks), status=status, headers=error_headers(error, status))
 
     @property
     def length(self) -> int:

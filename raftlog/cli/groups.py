@@ -37,8 +37,8 @@ def list_(bootstrap: list[str], as_json: bool) -> None:
     if as_json:
         print_json([asdict(group) for group in groups])
         return
-    rows = [(group.group_id, group.phase, group.members, group.coordinator) for group in groups]
-    print_table(["group", "state", "members", "coordinator"], rows, empty="no groups")
+    rows = [(group.group_id, group.kind, group.phase, group.members, group.coordinator) for group in groups]
+    print_table(["group", "protocol", "state", "members", "coordinator"], rows, empty="no groups")
 
 
 @command.command("describe")
@@ -71,9 +71,11 @@ def describe(group: str, bootstrap: list[str], as_json: bool) -> None:
         }
         print_json(document)
         return
+    epoch = f"generation {described.epoch}" if described.kind == "classic" else f"epoch {described.epoch}"
+    assignor = f", assignor {described.assignor}" if described.assignor else ""
     say(
-        f"{group}: {described.phase}, {plural(len(described.members), 'member')}, epoch {described.epoch}, "
-        f"assignor {described.assignor}, coordinator {described.coordinator}"
+        f"{group}: {described.phase}, {plural(len(described.members), 'member')}, {described.kind} protocol, {epoch}"
+        f"{assignor}, coordinator {described.coordinator}"
     )
     rows = []
     for partition in partitions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -81,7 +80,7 @@ def _batches(path: Path, from_offset: int, damage: list[str]) -> Iterator[Found]
 
 def _batch(found: Found) -> dict[str, Any]:
     segment, position, header, _ = found
-    return {"segment": segment.name, "position": position, "last_offset": header.last_offset, **asdict(header)}
+    return {"segment": segment.name, "position": position, "last_offset": header.last_offset, **header._asdict()}
 
 
 def _records(found: Found, from_offset: int) -> Iterator[dict[str, Any]]:

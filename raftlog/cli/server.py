@@ -12,6 +12,9 @@ from raftlog.cli.processes import die_with_parent
 from raftlog.cli.shared import failure
 from raftlog.config import NodeConfig
 from raftlog.errors import ConfigError, RaftlogError
+from raftlog.serving.log_lines import LogForm, configure
+
+_log = logging.getLogger(__name__)
 
 
 @click.group("server")
@@ -35,15 +38,21 @@ def command() -> None:
     envvar="RAFTLOG_LOG_LEVEL",
     show_envvar=True,
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"], case_sensitive=False),
+    default="text",
+    show_default=True,
+    envvar="RAFTLOG_LOG_FORMAT",
+    show_envvar=True,
+    help="json: each line is one object, with the request's id where there is one.",
+)
 @click.option("--parent-pid", type=int, hidden=True, help="Exit when this process, which must be the parent, exits.")
-def start(config_path: Path, log_level: str, parent_pid: int | None) -> None:
+def start(config_path: Path, log_level: str, log_format: LogForm, parent_pid: int | None) -> None:
     """Run one node until SIGTERM or Ctrl-C. It logs to standard error."""
     if parent_pid is not None:
         die_with_parent(parent_pid)
-    logging.basicConfig(
-        level=log_level.upper(), format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S",
-    )  # fmt: skip
+    configure(log_level, log_format)
     try:
         config = NodeConfig.load(config_path)
         if importlib.util.find_spec("pysyncobj") is None:
@@ -52,4 +61,7 @@ def start(config_path: Path, log_level: str, parent_pid: int | None) -> None:
 
         run_node(config)
     except RaftlogError as error:
+        if log_format == "json":
+            _log.critical("the node cannot run: %s: %s", error.code.value, error)
+            raise SystemExit(1) from None
         raise failure(error) from None

@@ -32,7 +32,8 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
     if as_json:
         print_json([asdict(user) for user in users])
     else:
-        print_table(["user", "mechanism"], [(user.user, user.mechanism) for user in users], empty="no users")
+        rows = [(user.user, ", ".join(user.mechanisms) or user.mechanism) for user in users]
+        print_table(["user", "mechanisms"], rows, empty="no users")
         click.echo(_asked(authorizer), err=True)
 
 

@@ -50,7 +50,7 @@ class SecurityAdmin:
     async def put_user(self, user: str, password: str) -> None:
         """Create a user, or replace the user's password.
 
-        The cluster stores only what verifies the password (SCRAM-SHA-256), never the password itself.
+        The cluster stores only what verifies the password (SCRAM-SHA-256 and SCRAM-SHA-512), never the password itself.
 
         Args:
             user: the user's name.

@@ -49,6 +49,8 @@ class CompletedFetch:
         """Whether this is the last part of a response: when the reader reaches it, the next fetch starts."""
         self.leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
         """The leader epoch of the last batch that was read from; -1: none yet."""
+        self.record_count = sum(header.record_count for header, _ in batches)
+        """The records of all batches; of transactions that were aborted, too."""
         self._last = batches[-1][0]
         self._batches = record.readable_batches(batches, aborted, from_offset=position)
         self._next: tuple[BatchHeader, memoryview] | None = next(self._batches, None)
@@ -56,6 +58,8 @@ class CompletedFetch:
         self._rows: pa.RecordBatch | None = None
         """The unread records of the batch that is decoded."""
         self._epoch_of_rows: LeaderEpoch = NO_LEADER_EPOCH
+        self.arrow_bytes = 0
+        """The decompressed size of the batches that the last `arrow` returned."""
         self._row_bytes = 0.0
         """The average decompressed size of that batch's records, in bytes."""
 
@@ -100,8 +104,10 @@ class CompletedFetch:
         Raises:
             CorruptBatchError: a checksum is wrong; the position does not move.
         """
-        rows = record.to_table(self._verified(), from_offset=self.position, before=self._rows)
-        self._rows = None
+        before, self._rows = self._rows, None
+        rows = record.to_table(self._verified(), from_offset=self.position, before=before)
+        if before is not None:
+            self.arrow_bytes += int(before.num_rows * self._row_bytes)
         if self._next is None:
             self._finish()
         else:
@@ -109,14 +115,14 @@ class CompletedFetch:
         return rows if rows.num_rows else None
 
     def _verified(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        size = 0
+        self.arrow_bytes = 0
         while self._next is not None:
             header, batch = self._next
             record.verify_payload_crc(header, batch)
             unpacked = unpacked_bytes(header, batch)
-            if size and size + unpacked > MOST_UNPACKED_BYTES:
+            if self.arrow_bytes and self.arrow_bytes + unpacked > MOST_UNPACKED_BYTES:
                 return
-            size += unpacked
+            self.arrow_bytes += unpacked
             yield header, batch
             self._epoch_of_rows = header.leader_epoch
             self._next = next(self._batches, None)

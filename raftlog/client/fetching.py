@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from raftlog import record, transport
+from raftlog import record, tracing, transport
 from raftlog.client.completed_fetch import CompletedFetch, batches_from
 from raftlog.client.connection import METADATA_MAX_AGE_S, PATIENCE_S, Connection
 from raftlog.client.fetch_position import REPLICA_AVOIDED_S, FetchPosition
+from raftlog.client.fetch_spans import note_failure, note_fetch
 from raftlog.client.metrics import FetchCounters
-from raftlog.errors import CorruptBatchError, InvalidRequestError, RaftlogError
+from raftlog.errors import CorruptBatchError, InvalidRequestError, RaftlogError, with_request_of
 from raftlog.model import NO_LEADER_EPOCH, Address, Isolation, LeaderEpoch, Offset, TopicPartition
 from raftlog.runtime import Tasks
 from raftlog.wire import paths
@@ -232,14 +233,18 @@ class Fetcher:
                 body, [result.length for result in response.partitions], error=transport.PeerAnswerError
             )
             self.counters.bytes += sum(len(part) for part in parts)
+            before = len(self.completed)
             is_whole = self._take_all(requested, response, parts)
             taken_s = asyncio.get_running_loop().time() - started
+            if len(self.completed) > before and tracing.tracer() is not None:
+                note_fetch(address, taken_s, islice(self.completed, before, None))
             throttle_s = self.connection.session.throttles.left_s(address)
             if (rest_s := max(throttle_s, self._rest_after(is_whole, taken_s))) > 0:
                 self._arrived.set()
                 await asyncio.sleep(rest_s)
         except RaftlogError as error:
             self.counters.failed += 1
+            note_failure(address, asyncio.get_running_loop().time() - started, requested, error)
             led = [partition for partition, position in requested.items() if not position.leave_replica()]
             if not error.retriable:
                 named = _with_option_name(error)
@@ -308,6 +313,8 @@ class Fetcher:
             CompletedFetch(partition, batches, position.offset, aborted, was_checked=position.check_crcs)
         )
         position.offset, position.last_epoch = last.next_offset, last.leader_epoch
+        # Partitions take turns: an answer may have no room for all of them.
+        self.positions[partition] = self.positions.pop(partition)
         return True
 
     def _prefer(self, position: FetchPosition, broker_id: int) -> None:
@@ -341,4 +348,5 @@ def _with_option_name(error: RaftlogError) -> RaftlogError:
     """Return a broker's refusal of a limit with the name of the consumer's option."""
     if error.message.partition(":")[0] not in ("max_wait_ms", "min_bytes", "max_bytes"):
         return error
-    return InvalidRequestError(f"fetch_{error.message}", code=error.code, details=error.details)
+    named = InvalidRequestError(f"fetch_{error.message}", code=error.code, details=error.details)
+    return with_request_of(named, error)

@@ -8,7 +8,14 @@ from typing import TypeAlias
 from raftlog import record, transport
 from raftlog.client.core.pending_batch import PendingBatch
 from raftlog.client.record_outcomes import Handle
-from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, RetriableError, UnknownOutcomeError
+from raftlog.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    RaftlogError,
+    RetriableError,
+    UnknownOutcomeError,
+    with_request_of,
+)
 from raftlog.model import TopicPartition
 from raftlog.record import Compression
 from raftlog.wire.codec import Buffer, encode_frame
@@ -86,10 +93,10 @@ class ProduceRequests:
         """Return the error of each batch when the whole request failed."""
         if isinstance(error, transport.PeerAnswerError):
             # A server answered with something else than a produce response: the batches may be in the log.
-            return UnknownOutcomeError(error.message)
+            return with_request_of(UnknownOutcomeError(error.message), error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE and batches > 1:
             self._request_bytes = max(1, self._request_bytes // 2)
-            return RetriableError(error.message, code=error.code)
+            return with_request_of(RetriableError(error.message, code=error.code), error)
         return error
 
 

@@ -135,7 +135,7 @@ class PartitionReader:
                 break
             self._drop_if_read(fetch)
             if rows is not None:
-                size += rows.nbytes
+                size += fetch.arrow_bytes
                 tables.append(self._tables.named(rows, fetch.partition))
             self._note(fetch)
             fetch = self.fetcher.completed[0] if self.fetcher.completed else None

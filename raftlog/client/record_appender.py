@@ -15,6 +15,7 @@ from raftlog.client.arguments import require_topic_name
 from raftlog.client.buffer_limit import BufferLimit
 from raftlog.client.connection import Connection
 from raftlog.client.core.accumulator import Accumulator
+from raftlog.client.core.pending_batch import headers_bytes
 from raftlog.client.delivery import Delivery, SharedHandle
 from raftlog.client.fast_path import FastPath
 from raftlog.client.metrics import ProducerCounters
@@ -64,6 +65,7 @@ class RecordAppender:
         )
         self.fast_paths: dict[str, FastPath] = {}
         """The open fast paths, by topic."""
+        self.marker = sender.marker
 
     @property
     def size(self) -> int:
@@ -75,6 +77,8 @@ class RecordAppender:
     ) -> asyncio.Future[RecordMetadata]:
         """Queue a record of `size` bytes once the buffer has space."""
         sent_ms = _now_ms()
+        if self.marker.is_on:
+            record, size = self.traced(record, size)
         await self.buffer.wait(size, sent_ms)
         chosen = self._place(topic, partition, record, size)
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
@@ -92,6 +96,8 @@ class RecordAppender:
             OverloadedError: the buffer has no space.
         """
         sent_ms = _now_ms()
+        if self.marker.is_on:
+            record, size = self.traced(record, size)
         chosen = self._place(topic, partition, record, size)
         if isinstance(chosen, TopicPartition):
             handle = self._accumulator.join(chosen, record, sent_ms, size, _new_handle)
@@ -113,7 +119,8 @@ class RecordAppender:
     async def add_runs(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[Run]:
         """Queue values of a topic with cached metadata, one batch at a time; yield to other tasks after each."""
         runs: list[Run] = []
-        for some, size in in_runs(values, key, min(self._batch_bytes, self.buffer.buffer_bytes)):
+        headers = self.marker.headers()
+        for some, size in in_runs(values, key, min(self._batch_bytes, self.buffer.buffer_bytes), headers):
             sent_ms = _now_ms()
             await self.buffer.wait(size, sent_ms)
             self._gate.require_open()
@@ -127,11 +134,19 @@ class RecordAppender:
                 size=size,
                 handle=PartialHandle(run, 0, len(some)),
                 sent_ms=sent_ms,
+                headers=headers,
             )
             self._sender.wake()
             runs.append(run)
             await asyncio.sleep(0)
         return runs
+
+    def traced(self, record: NewRecord, size: int) -> tuple[NewRecord, int]:
+        """Return a record of `size` bytes with the context of the current span, and its bytes then."""
+        headers = self.marker.marked(record.headers)
+        if headers is record.headers:
+            return record, size
+        return record._replace(headers=headers), size + headers_bytes(headers) - headers_bytes(record.headers)
 
     def knows(self, topic: str) -> bool:
         """Return whether a topic's metadata is cached and no earlier record waits for it."""
@@ -207,7 +222,9 @@ class RecordAppender:
     def _open_fast_path(self, topic: str) -> None:
         """Let the topic's next records without a key join its open batch directly."""
         sticky = self._partitioning.sticky(topic)
-        if sticky is not None and self._has_fast_paths:
+        if self.marker.is_on:
+            self.fast_paths.pop(topic, None)  # Every record needs a look at its span.
+        elif sticky is not None and self._has_fast_paths:
             self.fast_paths[topic] = FastPath(sticky, self._accumulator, self._routing, self.buffer.buffer_bytes)
 
     def _partition_count(self, topic: str) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TypeAlias
 
-from raftlog.client.core.pending_batch import RECORD_OVERHEAD_BYTES, record_bytes
+from raftlog.client.core.pending_batch import RECORD_OVERHEAD_BYTES, headers_bytes, record_bytes
 from raftlog.client.times import Time, microseconds
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.record.model import Headers, NewRecord
@@ -47,20 +47,34 @@ def checked_values(values: Sequence[object]) -> list[bytes | None]:
 
 
 def in_runs(
-    values: Sequence[bytes | None], key: bytes | None, max_bytes: int
+    values: Sequence[bytes | None], key: bytes | None, max_bytes: int, headers: Headers = ()
 ) -> Iterator[tuple[Sequence[bytes | None], int]]:
     """Divide values into runs of at most `max_bytes`, or of one value; yield each with its estimated batch bytes."""
-    each = RECORD_OVERHEAD_BYTES + len(key or b"")
-    whole = each * len(values) + sum(map(len, filter(None, values)))
+    each = RECORD_OVERHEAD_BYTES + len(key or b"") + headers_bytes(headers)
+    lengths = _lengths(values)
+    whole = each * len(values) + sum(lengths)
     if values and whole <= max_bytes:
         yield values, whole
         return
-    ends = list(accumulate(each + len(value or b"") for value in values))
-    begin = at = 0
+    before = list(accumulate(lengths, initial=0))
+
+    def size_of_first(count: int) -> int:
+        return before[count] + each * count
+
+    at = 0
     while at < len(values):
-        after = max(at + 1, bisect_right(ends, begin + max_bytes))
-        yield values[at:after], ends[after - 1] - begin
-        at, begin = after, ends[after - 1]
+        limit = size_of_first(at) + max_bytes
+        after = max(at + 1, bisect_right(range(len(before)), limit, key=size_of_first) - 1)
+        yield values[at:after], size_of_first(after) - size_of_first(at)
+        at = after
+
+
+def _lengths(values: Sequence[bytes | None]) -> list[int]:
+    """Return the length of each value, without a step of Python for each."""
+    try:
+        return list(map(len, values))  # type: ignore[arg-type]
+    except TypeError:  # One is None.
+        return [len(value or b"") for value in values]
 
 
 def bytes_or_none(name: str, value: object) -> bytes | None:

@@ -11,7 +11,6 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from raftlog.client.produce_requests import Batch, ProduceRequests, Routed, in_o
 from raftlog.client.producer_settings import ProducerSettings
 from raftlog.client.record_outcomes import Handle, acknowledge, fail
 from raftlog.client.send_gate import SendGate
+from raftlog.client.send_spans import begin_send
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -32,7 +32,8 @@ from raftlog.errors import (
     UnknownOutcomeError,
 )
 from raftlog.model import Address, TopicPartition
-from raftlog.runtime import Tasks
+from raftlog.runtime import Tasks, TimedEvent
+from raftlog.tracing import RecordMarker
 from raftlog.wire import media, paths
 from raftlog.wire.data import (
     ProduceResponse,
@@ -74,7 +75,7 @@ class Sender:
         """Requests under way: metadata by topic, and `PRODUCER_ID`. Only the partitions that need them wait."""
         self._tasks = Tasks("producer")
         self._running: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()
+        self._wake = TimedEvent()
         self._resumes_in_s = MAX_WAIT_S
         """When the task looks at the queues again because the pause that a broker asked for ends."""
         self.is_awake = False
@@ -83,6 +84,7 @@ class Sender:
         """Topics for which the retention warning was logged."""
         self._settled = asyncio.Event()
         """Set when a record gets its outcome, or is no longer in flight."""
+        self.marker = RecordMarker()
 
     def wake(self) -> None:
         """Wake the task after a record was queued."""
@@ -152,10 +154,14 @@ class Sender:
         """Wait until a batch is due, a response arrives, or a record is queued."""
         now = _now_ms()
         due = self._accumulator.next_due_ms(now)
-        with suppress(TimeoutError):
-            wait_s = min(MAX_WAIT_S, self._resumes_in_s)
-            async with asyncio.timeout(wait_s if due is None else min((due - now) / 1000, wait_s)):
-                await self._wake.wait()
+        wait_s = min(MAX_WAIT_S, self._resumes_in_s)
+        if due is not None:
+            wait_s = min((due - now) / 1000, wait_s)
+        loop = asyncio.get_running_loop()
+        if wait_s > 0:
+            await self._wake.wait(loop.time() + wait_s)
+        else:
+            await asyncio.sleep(0)  # A batch that is due and cannot be sent must not keep the loop.
 
     def _is_throttled(self, address: Address) -> bool:
         """Return whether a broker has asked for a pause that is not over; its batches grow meanwhile."""
@@ -166,6 +172,7 @@ class Sender:
 
     def _send_due(self, now_ms: int) -> None:
         self._resumes_in_s = MAX_WAIT_S
+        self.marker.look()
         due = self._accumulator.due(now_ms)
         if due and self._accumulator.wants_identity:
             self._ask(PRODUCER_ID, self._ask_producer_id, due)
@@ -227,8 +234,9 @@ class Sender:
         now = _now_ms()
         left_ms = min(self._delivery_timeout_ms - (now - batch.created_ms) for _, batch in routed)
         timeout_ms = max(1, min(self._request_timeout_ms, left_ms))
-        results: Sequence[ProduceResult | RaftlogError]
+        results: Sequence[ProduceResult | RaftlogError] = ()
         self._count(routed, now)
+        span = begin_send(address, routed, self._connection.session.client_id) if self.marker.is_on else None
         try:
             async with self._connection.while_leading(address, [partition for partition, _ in routed]):
                 response = await self._connection.session.call(
@@ -239,12 +247,15 @@ class Sender:
                     timeout_ms=timeout_ms + 100,
                     body=self._requests.body(routed, timeout_ms=timeout_ms),
                     content_type=media.FRAME,
+                    fields=None if span is None else span.fields,
                 )
             results = in_order(routed, response)
         except RaftlogError as error:
             results = [self._requests.of_request(error, len(routed))] * len(routed)
         finally:
             self._counters.on_answer(_now_ms() - now)
+            if span is not None:
+                span.end(results)
         for (partition, batch), result in zip(routed, results, strict=True):
             self._on_result(partition, batch, result)
         self._settled.set()  # `discard` can remove batches now that were in flight.

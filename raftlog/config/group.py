@@ -17,6 +17,8 @@ class GroupConfig:
     max_session_timeout_ms: int = 1_800_000
     heartbeat_interval_ms: int = 5_000
     """How often members send heartbeats at least; changes of assignments reach them at once."""
+    initial_rebalance_delay_ms: int = 3_000
+    """How long an empty classic group waits for more members (Kafka's `group.initial.rebalance.delay.ms`); or 0."""
     max_size: int = 1_000
     """The most members of one group."""
     offset_metadata_max_bytes: int = 4_096
@@ -27,8 +29,9 @@ class GroupConfig:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if (value := getattr(self, field.name)) < 1:
-                raise ConfigError(f"group.{field.name} must be at least 1, received {value}")
+            least = 0 if field.name == "initial_rebalance_delay_ms" else 1
+            if (value := getattr(self, field.name)) < least:
+                raise ConfigError(f"group.{field.name} must be at least {least}, received {value}")
         if not self.min_session_timeout_ms <= self.session_timeout_ms <= self.max_session_timeout_ms:
             raise ConfigError(
                 f"group.session_timeout_ms must be {self.min_session_timeout_ms} to {self.max_session_timeout_ms} "

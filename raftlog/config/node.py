@@ -32,6 +32,11 @@ class ListenersConfig:
     """More names under which browsers may reach this node, besides those of its addresses."""
     cors_origins: tuple[str, ...] = ()
     """Sites whose pages may read records by URL, as in `https://app.example.org`; they may change nothing."""
+    kafka: bool = True
+    """Whether the public listener serves Kafka's clients, too, beside HTTP."""
+
+    console: bool = True
+    """Whether a broker serves the console, at `/console` of its listener for clients."""
 
     def __post_init__(self) -> None:
         for origin in self.cors_origins:
@@ -116,6 +121,8 @@ class BrokerConfig:
     """Partitions of a topic created without a number of partitions."""
     default_replication_factor: int = 3
     """Replicas of a topic created without a replication factor; at most the number of live brokers."""
+    auto_create_topics_enable: bool = False
+    """Whether a topic that does not exist is created when a Kafka client asks for its metadata."""
     max_request_bytes: int = 64 << 20
     max_connections: int = 10_000
     """Connections of each listener; fewer if the process may not open so many files."""

@@ -27,6 +27,7 @@ from raftlog.security.guard import Guard, require_entries, sender_of
 from raftlog.security.principal import is_node
 from raftlog.security.routes import INTERNAL, RouteTable
 from raftlog.serving.admission import read_received
+from raftlog.serving.error_bodies import error_body
 from raftlog.serving.loop_watch import LoopWatch
 from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.wire import media, paths
@@ -199,16 +200,16 @@ class ControllerRoutes:
             return await handler(request)
         except RaftlogError as error:
             self._add_controller_address(error)
-            response = _json({"error": error.to_wire()}, status=error.http_status)
+            response = _json(error_body(error), status=error.http_status)
             if isinstance(error, AuthenticationError):
                 response.headers["WWW-Authenticate"] = error.challenge
             return response
         except web.HTTPException as error:
             wrong = NotFoundError(f"{request.method} {request.path}: {error.reason}", code=ErrorCode.NOT_FOUND)
-            return _json({"error": wrong.to_wire()}, status=error.status)
+            return _json(error_body(wrong), status=error.status)
         except Exception:  # noqa: BLE001  (the caller gets an answer, the log gets the traceback)
             _log.exception("%s %s failed", request.method, request.path)
-            return _json({"error": RaftlogError("the controller failed; its log says why").to_wire()}, status=500)
+            return _json(error_body(RaftlogError("the controller failed; its log says why")), status=500)
 
     def _add_controller_address(self, error: RaftlogError) -> None:
         if error.code is ErrorCode.NOT_CONTROLLER:

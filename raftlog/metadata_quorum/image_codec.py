@@ -44,7 +44,9 @@ def image_to_plain(image: MetadataImage) -> dict[str, Any]:
 
 def without_verifiers(credential: UserCredential) -> UserCredential:
     """Return a credential without the parts that allow guessing its password."""
-    return replace(credential, salt="", stored_key="", server_key="")
+    other = credential.sha512
+    hidden = None if other is None else replace(other, salt="", stored_key="", server_key="")
+    return replace(credential, salt="", stored_key="", server_key="", sha512=hidden)
 
 
 def public_image(image: MetadataImage) -> MetadataImage:

@@ -31,12 +31,16 @@ from raftlog.schema import from_plain
 from raftlog.wire.codec import decode_plain, encode_json
 
 FORMAT_VERSION = 1
-FEATURE_LEVEL = 3
+FEATURE_LEVEL = 4
 """The highest feature level that this version supports; new clusters get it."""
 KEYED_PRODUCER_IDS = 2
 """From this level on producer ids are permuted by a key: a broker without it would return wrong ids."""
 MORE_ACL_OPERATIONS = 3
 """From this level on rules may have the operations that `LATER_OPERATIONS` names: earlier versions cannot read them."""
+SHA_512_CREDENTIALS = 4
+"""From this level on users may have verifiers of SCRAM-SHA-512: earlier versions would drop them from their images."""
+GROUPS_OF_BOTH_PROTOCOLS = 4
+"""From this level on groups may have members of both protocols: earlier coordinators would lose their classic ones."""
 LATER_OPERATIONS = ("alter_configs", "describe_configs", "cluster_action")
 ConfigValue: TypeAlias = str | int | float | bool
 ALL_BROKERS: BrokerId = -1

@@ -27,7 +27,7 @@ _transaction_age = Panel("clients", "The oldest open transaction")
 REQUEST_TABLE = (
     _requests.counter(
         "raftlog_requests_total",
-        "HTTP requests that were answered.",
+        "Requests that were answered; those of Kafka's protocol have the route `kafka` and the API.",
         "route",
         "status",
         jmx=f"{_REQUEST},name=RequestsPerSec,request=*; name=ErrorsPerSec",

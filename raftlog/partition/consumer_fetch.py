@@ -14,6 +14,7 @@ from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.partition.waiters import Notifier, wait_until
+from raftlog.request_marks import current_request_id
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, FetchResult
 from raftlog.wire.errors import WireError
 
@@ -154,7 +155,9 @@ def _read(find: FindReplica, wanted: FetchPartition, left: int, prefer: Prefer, 
             wanted.offset, max_bytes, any_replica=wanted.any_replica, isolation=isolation, check_crcs=wanted.check_crcs
         )
     except RaftlogError as error:
-        return Served(FetchResult(topic=wanted.topic, partition=wanted.partition, error=WireError.of(error)))
+        return Served(
+            FetchResult(topic=wanted.topic, partition=wanted.partition, error=WireError.of(error, current_request_id()))
+        )
     data = read.data if left > 0 else b""
     result = FetchResult(
         topic=wanted.topic,
@@ -192,6 +195,11 @@ def _diverging(replica: Replica, wanted: FetchPartition) -> DivergingEpoch | Non
         fetch_offset=wanted.offset,
         last_fetched_epoch=wanted.last_fetched_epoch,
     )
-    if found is None or found[0] == NO_LEADER_EPOCH:
-        return None  # NO_LEADER_EPOCH: retention has deleted that epoch, so divergence is unknown.
-    return DivergingEpoch(epoch=found[0], end_offset=found[1])
+    if found is None:
+        return None
+    epoch, end_offset = found
+    if epoch == NO_LEADER_EPOCH:  # Every record here is of a later epoch, from `end_offset` on.
+        if wanted.offset <= end_offset:
+            return None  # Retention may have deleted what the consumer has read.
+        epoch = wanted.last_fetched_epoch  # As Kafka answers: nothing is of that epoch.
+    return DivergingEpoch(epoch=epoch, end_offset=end_offset)

@@ -88,6 +88,8 @@ class LeaderFetcher:
         self._recheck_crcs: set[TopicIdPartition] = set()
         """Partitions of which a damaged batch arrived: the leader must verify checksums, its disk may be the cause."""
         self._changed = asyncio.Event()
+        self._in_flight: asyncio.Timeout | None = None
+        """The scope of the request that waits for its response: its deadline is the moment when it is abandoned."""
         self._reachable = True
 
     def follow(self, replicas: Sequence[Replica]) -> None:
@@ -106,6 +108,8 @@ class LeaderFetcher:
         self._delayed = {key: 0.0 for key in self._delayed if key in epochs}  # Metadata changed: retry all.
         self._recheck_crcs &= epochs.keys()
         self._changed.set()
+        if self._in_flight is not None and not self._in_flight.expired():
+            self._in_flight.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
         """Pull until cancelled."""
@@ -136,6 +140,7 @@ class LeaderFetcher:
         if self._positions.is_empty:
             await self._changed.wait()
             return
+        self._changed.clear()  # The request is made now, so it has what changed during the sync.
         answered = await self._fetch(self._request())
         if answered is None:
             self._positions.on_abandoned()
@@ -204,24 +209,22 @@ class LeaderFetcher:
 
     async def _fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, memoryview] | None:
         """Send a fetch to the leader; return None if the followed partitions changed meanwhile."""
-        call = asyncio.ensure_future(
-            self._session.call_frame(
-                ReplicaFetchResponse,
-                "POST",
-                self.leader.internal,
-                paths.REPLICA_FETCH,
-                timeout_ms=request.max_wait_ms + _ANSWER_MARGIN_MS,
-                message=request,
-            )
-        )
-        changed = asyncio.ensure_future(self._changed.wait())
         try:
-            await asyncio.wait((call, changed), return_when=asyncio.FIRST_COMPLETED)
-            return await call if call.done() else None
+            async with asyncio.timeout(None) as self._in_flight:
+                return await self._session.call_frame(
+                    ReplicaFetchResponse,
+                    "POST",
+                    self.leader.internal,
+                    paths.REPLICA_FETCH,
+                    timeout_ms=request.max_wait_ms + _ANSWER_MARGIN_MS,
+                    message=request,
+                )
+        except TimeoutError:
+            if not self._changed.is_set():
+                raise
+            return None
         finally:
-            for future in (call, changed):
-                future.cancel()
-            await asyncio.gather(call, changed, return_exceptions=True)
+            self._in_flight = None
 
     async def _take(self, response: ReplicaFetchResponse, body: memoryview) -> None:
         if not self._reachable:

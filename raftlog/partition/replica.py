@@ -19,12 +19,14 @@ from raftlog.errors import (
 )
 from raftlog.model import (
     ACKS_ALL,
+    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     Acks,
     LeaderEpoch,
     Offset,
     PartitionAssignment,
     PartitionState,
+    ProducerEpoch,
 )
 from raftlog.partition.admission import Admit, Admitted, require_admit, require_in_time, require_kind
 from raftlog.partition.core.ages import outlived_retention_ms
@@ -81,7 +83,9 @@ class Replica(FollowerReplica):
         super().__init__(assignment=assignment, log=log, producers=producers, environment=environment)
         replication = environment.replication
         self.data_notifier = Notifier()
-        """Fires when followers may fetch more: new records, a higher high watermark, or the end of this role."""
+        """Fires when followers must be answered: new records, a new log start offset, or the end of this role."""
+        self.marks_notifier = Notifier()
+        """Fires when followers need a higher high watermark or replicated offset, which may wait for records."""
         self.followers_notifier = Notifier()
         """Fires when a follower reports its position, or the ISR may have changed."""
         self._topic_defaults = environment.topic_defaults
@@ -142,6 +146,8 @@ class Replica(FollowerReplica):
         timeout_ms: int,
         admit: Admit | None = None,
         transactional_id: str = "",
+        since: ProducerEpoch = NO_PRODUCER_EPOCH,
+        on_appended: Callable[[AppendResult], None] | None = None,
     ) -> AppendResult:
         """Append one batch, and return once it is persisted or replicated as `acks` requires.
 
@@ -150,6 +156,8 @@ class Replica(FollowerReplica):
             admit: awaited before a batch that begins a transaction here: the coordinator verifies the transaction and
                 adds this partition to it (KIP-890). Also before one whose `transactional_id` it has not confirmed.
             transactional_id: that of the request, which its sender may use.
+            since: see `ProducerStates.check`.
+            on_appended: called once the batch is in the log, before any wait.
 
         Raises:
             StaleRouteError: this replica does not lead; nothing was appended.
@@ -159,9 +167,11 @@ class Replica(FollowerReplica):
         await self._admit(batch, acks, admit, transactional_id)
         core = self.require_leader()
         began = time.perf_counter()
-        result = self.append_now(batch, acks=acks, of_client=True)
+        result = self.append_now(batch, acks=acks, of_client=True, since=since)
         appended = time.perf_counter()
         self._metrics.produce.append.observe(appended - began)
+        if on_appended is not None:
+            on_appended(result)
         if acks:
             await self._wait_for(result, core, acks, timeout_ms)
             self._note_waits(result.last_offset, acks, appended)
@@ -176,7 +186,9 @@ class Replica(FollowerReplica):
         if acks == ACKS_ALL:
             self._metrics.produce.replication.observe(max(0.0, time.perf_counter() - synced))
 
-    def append_now(self, batch: Buffer, *, acks: Acks, of_client: bool = False) -> AppendResult:
+    def append_now(
+        self, batch: Buffer, *, acks: Acks, of_client: bool = False, since: ProducerEpoch = NO_PRODUCER_EPOCH
+    ) -> AppendResult:
         """Append one batch without waiting for replication; see `append` and `until_replicated`.
 
         Args:
@@ -190,7 +202,7 @@ class Replica(FollowerReplica):
             core.require_min_isr()
         now_us = self._clock.wall_us()
         epoch = self.state.leader_epoch
-        if (earlier := self.producers.check(header, now_us // 1000)) is not None:
+        if (earlier := self.producers.check(header, now_us // 1000, since=since)) is not None:
             result = AppendResult(
                 base_offset=earlier.base_offset, last_offset=earlier.last_offset, leader_epoch=epoch, duplicate=True
             )
@@ -276,7 +288,7 @@ class Replica(FollowerReplica):
         stamp(batch, base_offset=base_offset, leader_epoch=epoch)
         with self._failing_on_disk_errors(), self.recording_damage():
             self.log.append(batch)
-        header = replace(header, base_offset=base_offset, leader_epoch=epoch)
+        header = header._replace(base_offset=base_offset, leader_epoch=epoch)
         self.producers.on_appended(header, self._clock.wall_us() // 1000, marker=marker)
         self._appended(core)
         return AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
@@ -308,7 +320,7 @@ class Replica(FollowerReplica):
         )
         self._moved(moved)
         if self.config.compacts and core.replicated_offset != replicated:
-            self.data_notifier.fire()  # Followers need it to delete tombstones.
+            self.marks_notifier.fire()  # Followers need it to delete tombstones.
         self.followers_notifier.fire()
         if follower not in core.maximal_isr and fetch_offset >= core.high_watermark:
             self._observer.on_isr_hint()
@@ -404,7 +416,7 @@ class Replica(FollowerReplica):
         if moved and self.core is not None:
             self._replicated.passed(self.core.high_watermark)
             self.visible_notifier.fire()
-            self.data_notifier.fire()
+            self.marks_notifier.fire()
 
     def _refuse_if_under_min_isr(self) -> None:
         if self.core is not None and self.core.under_min_isr:

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from raftlog.errors import ErrorCode, FencedError, OffsetOutOfRangeError, RaftlogError, RetriableError
-from raftlog.model import BrokerId, TopicIdPartition
+from raftlog.model import BrokerId, Offset, TopicIdPartition
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions, Urgency
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.verified_reads import FileRange
-from raftlog.partition.waiters import wait_until
-from raftlog.runtime import Clock
+from raftlog.runtime import Clock, TimedEvent
 from raftlog.wire.data import DivergingEpoch
 from raftlog.wire.errors import WireError
 from raftlog.wire.replication import (
@@ -32,21 +31,37 @@ MARKS_WAIT_S = 0.01
 
 
 class _Subscription:
-    """Subscribes one session to one replica's notifier."""
+    """Subscribes one session to one replica's notifiers."""
 
     def __init__(self, subscriptions: _Subscriptions, key: TopicIdPartition, replica: Replica) -> None:
         self._subscriptions = subscriptions
         self._key = key
         self.replica = replica
+        self._marks = _MarksSubscription(subscriptions, key)
         replica.data_notifier.add(self)
+        replica.marks_notifier.add(self._marks)
 
     def set(self) -> None:
         """Mark this partition as changed."""
         if self._subscriptions.session.mark(self._key):
-            self._subscriptions.event.set()
+            self._subscriptions.parked.set()
 
     def end(self) -> None:
         self.replica.data_notifier.remove(self)
+        self.replica.marks_notifier.remove(self._marks)
+
+
+@dataclass(slots=True, eq=False)
+class _MarksSubscription:
+    """Lets new offsets of one partition wait for records: it moves the deadline of a parked request."""
+
+    subscriptions: _Subscriptions
+    key: TopicIdPartition
+
+    def set(self) -> None:
+        """Mark this partition as changed; records that follow at once wake the request, with the offsets."""
+        if self.subscriptions.session.mark(self.key):
+            self.subscriptions.parked.by(asyncio.get_running_loop().time() + MARKS_WAIT_S)
 
 
 @dataclass(slots=True)
@@ -54,7 +69,7 @@ class _Subscriptions:
     """The replicas to which a session is subscribed. They stay from one request to the next: subscribing is costly."""
 
     session: LeaderSession
-    event: asyncio.Event = field(default_factory=asyncio.Event)
+    parked: TimedEvent = field(default_factory=TimedEvent)
     """Wakes the newest request."""
     marks: dict[TopicIdPartition, _Subscription] = field(default_factory=dict)
 
@@ -71,14 +86,14 @@ class _Subscriptions:
             if mark.replica.core is not None:
                 mark.replica.core.on_follower_left(self.session.follower, self.session.clock)
 
-    def renew(self) -> asyncio.Event:
-        """Return the event of a new request; the previous request is woken and ends."""
-        self.event.set()
-        self.event = asyncio.Event()
-        return self.event
+    def renew(self) -> TimedEvent:
+        """Return what wakes a new request; the previous request is woken and ends."""
+        self.parked.set()
+        self.parked = TimedEvent()
+        return self.parked
 
     def close(self) -> None:
-        self.event.set()
+        self.parked.set()
         for key in list(self.marks):
             self.forget(key)
 
@@ -163,30 +178,50 @@ class ReplicaFetchServer:
     async def _answer(
         self, subscriptions: _Subscriptions, request: ReplicaFetchRequest, deadline: float
     ) -> tuple[ReplicaFetchResponse, list[bytes | FileRange]]:
-        session, event = subscriptions.session, subscriptions.renew()
-        for key in request.forgotten:
-            subscriptions.forget(key)
-        for number, position in enumerate(request.partitions, 1):
-            self._acknowledge(subscriptions, position)
-            if number % _MANY == 0:  # A new session names thousands of partitions: other requests run in between.
-                await asyncio.sleep(0)
-                session.require_under_way(request.session_epoch)
+        session, parked = subscriptions.session, subscriptions.renew()
+        arrived = await self._arrived(subscriptions, request)
         loop, until = asyncio.get_running_loop(), deadline
+        pairs, urgency = list[tuple[ReplicaFetchResult, bytes | FileRange]](), arrived
         while True:
-            event.clear()
-            pairs, urgency = self._look(subscriptions, request)
+            parked.clear()
+            if urgency is None or loop.time() >= until:
+                pairs, urgency = self._look(subscriptions, request)
             if urgency == "now" or loop.time() >= until:
                 break  # The results must be read after waking: changes during the wait would be lost otherwise.
             if urgency == "soon" and until == deadline:
                 until = min(deadline, loop.time() + MARKS_WAIT_S)
-            await wait_until(event, until)
+            until = await parked.wait(until)
             session.require_under_way(request.session_epoch)  # A replaced request must not mark results as sent.
+            urgency = None
         session.on_answered(result for result, _ in pairs)
         response = ReplicaFetchResponse(session_id=session.session_id, partitions=tuple(result for result, _ in pairs))
         return response, [data for _, data in pairs]
 
-    def _acknowledge(self, subscriptions: _Subscriptions, position: ReplicaFetchPartition) -> None:
-        """Record the follower's position in the leader's core, unless its log diverges or its epoch differs."""
+    async def _arrived(self, subscriptions: _Subscriptions, request: ReplicaFetchRequest) -> Urgency | None:
+        """Apply a request's removals and positions. Return when it must be answered; None: a look decides.
+
+        No look is necessary while the follower has every record of each partition that it names: the usual case, for a
+        follower that acknowledges what it has just appended.
+        """
+        session = subscriptions.session
+        for key in request.forgotten:
+            subscriptions.forget(key)
+        urgencies = set[Urgency | None]()
+        for number, position in enumerate(request.partitions, 1):
+            urgencies.add(self._acknowledge(subscriptions, position))
+            if number % _MANY == 0:  # A new session names thousands of partitions: other requests run in between.
+                await asyncio.sleep(0)
+                session.require_under_way(request.session_epoch)
+        if len(request.partitions) != 1 or urgencies - {"", "soon"} or not session.session_id or not request.min_bytes:
+            return None
+        soon: Urgency = "soon" if "soon" in urgencies else ""
+        return soon if session.dirty_count == len(soon and request.partitions) else None
+
+    def _acknowledge(self, subscriptions: _Subscriptions, position: ReplicaFetchPartition) -> Urgency | None:
+        """Record the follower's position in the leader's core, unless its log diverges or its epoch differs.
+
+        Return when offsets must be sent to a follower that has every record; None: a look decides.
+        """
         session = subscriptions.session
         try:
             replica = self._find(position.key)
@@ -199,10 +234,13 @@ class ReplicaFetchServer:
                     log_start_offset=position.log_start_offset,
                     session=session.clock if session.session_id else None,
                 )
-                return
+                if position.fetch_offset != replica.log.log_end_offset:
+                    return None
+                return session.caught_up(position.key, _marks_of(replica))
         except RaftlogError:
             pass  # `_look` returns the error in the partition's result.
         subscriptions.forget(position.key)
+        return None
 
     def _look(
         self, subscriptions: _Subscriptions, request: ReplicaFetchRequest
@@ -253,8 +291,8 @@ class ReplicaFetchServer:
                 return ReplicaFetchResult(
                     topic_id=position.topic_id, partition=position.partition, diverging=truncate_to
                 ), b""
-            core, end = replica.require_leader(), replica.log.log_end_offset
-            if max_bytes > 0:
+            end, marks = replica.log.log_end_offset, _marks_of(replica)
+            if max_bytes > 0 and position.fetch_offset < end:
                 found = replica.find_verified(
                     position.fetch_offset, max_bytes, limit_offset=end, check_crcs=position.check_crcs
                 )
@@ -266,16 +304,23 @@ class ReplicaFetchServer:
             topic_id=position.topic_id,
             partition=position.partition,
             length=len(data),
-            high_watermark=replica.high_watermark,
-            log_start_offset=replica.log.log_start_offset,
+            high_watermark=marks[0],
+            log_start_offset=marks[1],
             leader_epoch=replica.state.leader_epoch,
-            replicated_offset=core.replicated_offset if replica.config.compacts else UNKNOWN_OFFSET,
+            replicated_offset=marks[2],
         )
         return result, data
 
     def _on_closed(self, session: LeaderSession) -> None:
         if (subscriptions := self._subscriptions.pop(session.session_id, None)) is not None:
             subscriptions.close()
+
+
+def _marks_of(replica: Replica) -> tuple[Offset, Offset, Offset]:
+    """Return the high watermark, the log start offset and the replicated offset of a replica that leads."""
+    core = replica.require_leader()
+    replicated = core.replicated_offset if replica.config.compacts else UNKNOWN_OFFSET
+    return core.high_watermark, replica.log.log_start_offset, replicated
 
 
 def _diverging(replica: Replica, follower: BrokerId, position: ReplicaFetchPartition) -> tuple[int, int] | None:

@@ -28,6 +28,11 @@ class Notifier:
         for listener in self._listeners:
             listener.set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no subscribers."""
+        return not self._listeners
+
     def add(self, listener: Wakeable) -> None:
         self._listeners[listener] = None
 
@@ -73,17 +78,14 @@ class OffsetWaiters:
         Raises:
             UnknownOutcomeError: timed out after `timeout_ms`, or `fail` was called.
         """
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
         self._waiting[future] = offset
+        timer = loop.call_later(timeout_ms / 1000, _time_out, future, offset, timeout_ms)
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await future
-        except TimeoutError:
-            raise UnknownOutcomeError(
-                f"appended at offset {offset}, but not acknowledged within {timeout_ms} ms",
-                code=ErrorCode.REQUEST_TIMED_OUT,
-            ) from None
+            await future
         finally:
+            timer.cancel()
             del self._waiting[future]
 
     def __len__(self) -> int:
@@ -100,3 +102,13 @@ class OffsetWaiters:
         for future in self._waiting:
             if not future.done():
                 future.set_exception(error)
+
+
+def _time_out(future: asyncio.Future[None], offset: Offset, timeout_ms: int) -> None:
+    if not future.done():
+        future.set_exception(
+            UnknownOutcomeError(
+                f"appended at offset {offset}, but not acknowledged within {timeout_ms} ms",
+                code=ErrorCode.REQUEST_TIMED_OUT,
+            )
+        )

@@ -27,6 +27,8 @@ from raftlog.record.batch import (
 from raftlog.record.compute import pc
 from raftlog.record.control import NOTHING_ABORTED, AbortedBatches, readable_batches
 from raftlog.record.model import Compression, Headers, NewRecord, Record, RecordColumns
+from raftlog.record.row_checks import validate_rows
+from raftlog.record.single import encode_single
 from raftlog.record.structure import check_structure
 
 HEADERS_TYPE = pa.list_(
@@ -73,8 +75,22 @@ def build_batch(
     """
     if not records:
         raise ValueError("a record batch holds at least one record, received none")
+    if compression is None and (single := encode_single(records)) is not None:
+        payload, timestamp = single
+        batch = bytearray(HEADER_BYTES)
+        batch += payload
+        write_header(
+            batch,
+            record_count=1,
+            max_timestamp=timestamp,
+            attributes=ATTRIBUTE_TRANSACTIONAL if transactional else 0,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+        )
+        return batch
     return build_batch_from_arrow(
-        _rows_of(records),
+        rows_to_write(records),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -90,7 +106,8 @@ def _to_columns(records: Sequence[NewRecord]) -> RecordColumns:
     return columns
 
 
-def _rows_of(records: Sequence[NewRecord] | RecordColumns) -> pa.RecordBatch:
+def rows_to_write(records: Sequence[NewRecord] | RecordColumns) -> pa.RecordBatch:
+    """Return records as rows of `SCHEMA`."""
     columns = records if isinstance(records, RecordColumns) else _to_columns(records)
     count = len(columns)
     arrays = [
@@ -163,16 +180,20 @@ def to_arrow(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
     """
     if header.is_empty:
         return _NO_ROWS
-    if (unpacked := check_structure(header, batch)) > MAX_UNPACKED_BYTES:
+    unpacked, columns = check_structure(header, batch)
+    if unpacked > MAX_UNPACKED_BYTES:
         raise CorruptBatchError(
             f"batch at offset {header.base_offset}: the payload would unpack to {unpacked} bytes; no batch has more "
             f"than {MAX_UNPACKED_BYTES}"
         )
-    return rows_of(header, batch)
+    return rows_of(header, batch, columns)
 
 
-def rows_of(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
+def rows_of(header: BatchHeader, batch: Buffer, columns: tuple[int, ...] | None) -> pa.RecordBatch:
     """Return the rows of a batch that has some and whose payload passed `check_structure`.
+
+    Args:
+        columns: those that have to be validated; None: all.
 
     Raises:
         CorruptBatchError: the payload's contents are wrong.
@@ -180,18 +201,32 @@ def rows_of(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
     payload = pa.py_buffer(memoryview(batch)[HEADER_BYTES : header.batch_length])
     try:
         rows = pa.ipc.read_record_batch(payload, COMPACTED_SCHEMA if header.is_compacted else SCHEMA)
-        rows.validate(full=True)
+        if columns is None:
+            validate_rows(rows)
+        else:
+            for column in columns:
+                rows.column(column).validate(full=True)
     except pa.ArrowMemoryError as error:
         raise MemoryError(str(error)) from None  # Not an error of the batch.
     except (pa.ArrowException, OSError) as error:
         raise CorruptBatchError(f"batch at offset {header.base_offset}: the payload is damaged: {error}") from None
+    if columns is None:
+        _require_contents(rows)
+    return rows
+
+
+def _require_contents(rows: pa.RecordBatch) -> None:
+    """Check what Arrow permits and a batch does not: nulls in columns without any, and the empty columns of headers.
+
+    Raises:
+        CorruptBatchError: one of them is wrong.
+    """
     entries = rows.column(3).values
     keys, values = entries.field(0), entries.field(1)
     if rows.column(0).null_count or entries.null_count or keys.null_count:
         raise CorruptBatchError("a timestamp, a header or a header's key is null")
     if not len(entries) and not (_begins_at_0(keys) and _begins_at_0(values)):
         raise CorruptBatchError("a column without rows has offsets that point behind its end")
-    return rows
 
 
 def _begins_at_0(empty: pa.Array) -> bool:

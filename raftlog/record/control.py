@@ -113,5 +113,8 @@ def readable_batches(
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Return the batches for applications: no markers, aborted or empty batches, none below `from_offset`."""
     for header, batch in batches:
-        if header.next_offset > from_offset and not (header.is_control or header.is_empty or header in aborted):
-            yield header, batch
+        if header.attributes & ATTRIBUTE_CONTROL or header.is_empty or header.last_offset < from_offset:
+            continue
+        if header.attributes & ATTRIBUTE_TRANSACTIONAL and header in aborted:
+            continue
+        yield header, batch

@@ -76,15 +76,17 @@ class RecordColumns:
         self.values.append(value)
         self.timestamps.append(timestamp)
 
-    def extend(self, values: Sequence[bytes | None], key: bytes | None, timestamp: int) -> None:
-        """Add records with the same key and timestamp."""
+    def extend(self, values: Sequence[bytes | None], key: bytes | None, timestamp: int, headers: Headers = ()) -> None:
+        """Add records with the same key, timestamp and headers."""
         count = len(values)
         if self.keys is None and key is not None:
             self.keys = [None] * len(self)
         if self.keys is not None:
             self.keys += [key] * count
+        if self.headers is None and headers:
+            self.headers = [()] * len(self)
         if self.headers is not None:
-            self.headers += [()] * count
+            self.headers += [headers] * count
         self.values += values
         self.timestamps += array("q", (timestamp,)) * count
 

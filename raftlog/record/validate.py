@@ -6,6 +6,7 @@ from raftlog.errors import CorruptBatchError, ErrorCode, InvalidRequestError
 from raftlog.model import NO_PRODUCER_ID
 from raftlog.record.arrow import rows_of, to_arrow
 from raftlog.record.batch import (
+    ATTRIBUTE_COMPRESSION,
     HEADER_BYTES,
     BatchHeader,
     Buffer,
@@ -13,7 +14,11 @@ from raftlog.record.batch import (
     verify_payload_crc,
 )
 from raftlog.record.compute import pc
+from raftlog.record.single import timestamp_of_single
 from raftlog.record.structure import check_structure
+
+MAX_NAMED = 1_000
+"""Of the records because of which a batch is refused, so many are named."""
 
 
 def validate_batch(buffer: Buffer, *, max_message_bytes: int) -> BatchHeader:
@@ -36,27 +41,38 @@ def validate_batch(buffer: Buffer, *, max_message_bytes: int) -> BatchHeader:
     if header.is_transactional and header.producer_id == NO_PRODUCER_ID:
         raise CorruptBatchError("a transactional batch names its producer, received none")
     verify_payload_crc(header, buffer)
-    _require_size(HEADER_BYTES + check_structure(header, buffer), max_message_bytes, "the unpacked batch")
-    rows = rows_of(header, buffer)
-    if (newest := pc.max(rows.column(0)).value) != header.max_timestamp:
+    newest = _timestamp_of_single(header, buffer)
+    if newest is None:
+        unpacked, columns = check_structure(header, buffer)
+        _require_size(HEADER_BYTES + unpacked, max_message_bytes, "the unpacked batch")
+        newest = pc.max(rows_of(header, buffer, columns).column(0)).value
+    if newest != header.max_timestamp:
         raise CorruptBatchError(f"max_timestamp is {header.max_timestamp}, the newest record has {newest}")
     return header
+
+
+def _timestamp_of_single(header: BatchHeader, buffer: Buffer) -> int | None:
+    """Return the timestamp of the record in a batch whose bytes are the only encoding of that record, if it is one."""
+    if header.record_count != 1 or header.attributes & ATTRIBUTE_COMPRESSION:
+        return None
+    return timestamp_of_single(memoryview(buffer)[HEADER_BYTES:])
 
 
 def require_keys(header: BatchHeader, batch: Buffer) -> None:
     """Check that every record has a key, as compaction requires. `batch` was validated.
 
     Raises:
-        InvalidRequestError: INVALID_RECORD.
+        InvalidRequestError: INVALID_RECORD; the details name the first `MAX_NAMED` records without a key.
     """
     keys = to_arrow(header, batch).column(1)
     if keys.null_count:
-        first = pc.index(keys.is_null(), True).as_py()
+        records = pc.indices_nonzero(keys.is_null())[:MAX_NAMED].to_pylist()
+        first = records[0]
         raise InvalidRequestError(
             f"the topic is compacted, so every record needs a key: record {first} of the batch's {len(keys)} has none; "
             "nothing was appended",
             code=ErrorCode.INVALID_RECORD,
-            details={"record": first, "without_key": keys.null_count},
+            details={"record": first, "without_key": keys.null_count, "records": records},
         )
 
 

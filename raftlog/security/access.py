@@ -58,7 +58,15 @@ class Access:
 
     def sees(self, sender: Sender, resource: AclResource, name: str) -> bool:
         """Return whether a listing shows a resource to a sender: what it may not describe is left out, unlogged."""
-        return self.mode != "acl" or self._current().allowed(sender.principal, "describe", resource, name, sender.host)
+        return self.allows(sender, "describe", resource, name)
+
+    def allows(self, sender: Sender, operation: AclOperation, resource: AclResource, name: str) -> bool:
+        """Return whether the rules that are enforced allow something: for a list of a sender's rights, unlogged."""
+        return self.mode != "acl" or self._current().allowed(sender.principal, operation, resource, name, sender.host)
+
+    def would_allow(self, sender: Sender, operation: AclOperation, resource: AclResource, name: str) -> bool:
+        """Return whether a request would be served; nothing is logged or counted."""
+        return self.mode != "acl" or self._current().allowed(sender.principal, operation, resource, name, sender.host)
 
     def sees_all(self, sender: Sender) -> bool:
         """Return whether listings need no check of each entry."""

@@ -28,7 +28,7 @@ MAX_CREDENTIALS = 10_000
 """Credentials whose login was written. The oldest is forgotten first."""
 _MAX_ITEMS = 100
 _MAX_TEXT = 300
-_SECRET = ("credential", "password")
+_SECRET = ("credential", "password", "salt", "salted_password")
 """Fields of commands that are left out."""
 Outcome: TypeAlias = Literal["allowed", "denied", "would_deny", "failed", "unknown"]
 Line: TypeAlias = dict[str, object]

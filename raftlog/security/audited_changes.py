@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from raftlog.errors import AuthenticationError, AuthorizationError, RaftlogError, UnknownOutcomeError
+from raftlog.request_marks import current_request_id
 from raftlog.security.audit import AuditTrail, Outcome, detail_of
 from raftlog.security.identity import Sender
 
@@ -15,11 +16,17 @@ if TYPE_CHECKING:
     from raftlog.serving.admission import Handler
 
 _COMMAND = web.RequestKey("raftlog_change", object)
+_PASSED_ON = web.RequestKey("raftlog_passed_on", bool)
 
 
 def note_change(request: web.Request, command: object) -> None:
     """Let the audit log show a command. A request of a route that is no change becomes one."""
     request[_COMMAND] = command
+
+
+def note_passed_on(request: web.Request) -> None:
+    """Leave a request out of this node's audit log: another broker gets it, and notes it."""
+    request[_PASSED_ON] = True
 
 
 async def audited(
@@ -45,13 +52,13 @@ async def audited(
         raise
     finally:
         command = request.get(_COMMAND)
-        if not is_denied and (is_change or command is not None):
+        if _PASSED_ON not in request and not is_denied and (is_change or command is not None):
             audit.changed(
                 sender,
                 outcome=outcome,
                 name=dict(request.match_info),
                 detail=detail_of(command),
                 reason=reason,
-                request_id=request.headers.get("X-Request-Id", ""),
+                request_id=current_request_id(),
                 often=not is_change,
             )

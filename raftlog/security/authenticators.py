@@ -256,7 +256,7 @@ class Authenticators:
 
     async def _check_password(self, key: bytes, address: str, user: str, password: str) -> Identified:
         credential = self._users().get(user)
-        if credential is not None and not credential.stored_key:
+        if credential is not None and not all(one.stored_key for one in credential.verifiers.values()):
             raise RetriableError(MISSING_VERIFIERS)
         check = partial(is_password_of, credential or self._unknown_users, password)
         fits = await self._checks.run(key, address, check)

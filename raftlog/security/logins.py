@@ -1,7 +1,8 @@
-"""Logins by password, which is never sent: the broker's part of SCRAM-SHA-256 over HTTP (docs/adr/0034).
+"""Logins by password, which is never sent: the broker's part of SCRAM, over HTTP and SASL (docs/adr/0034).
 
 - Nothing is kept between the two requests of a login: the nonce has the time and a MAC, so any broker takes the second.
-- Unknown users get a salt and keys that are made from their names. So both answers are the same for every name.
+- Unknown users get a salt and keys that are made from their names. So both answers are the same for every name. Users
+  without a verifier of the mechanism count as unknown.
 - Wrong proofs cost a client 100,000 hashes and this node a few: an address may send `FAILURES_PER_S` of them.
 """
 
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from raftlog.errors import AuthenticationError, InvalidRequestError, OverloadedError, RetriableError
-from raftlog.model import MIN_SCRAM_ITERATIONS, UserCredential
+from raftlog.model import MIN_SCRAM_ITERATIONS, ScramVerifier, UserCredential
 from raftlog.runtime import Clock
 from raftlog.security.audit import AuditTrail
 from raftlog.security.identity import Peer
@@ -24,7 +25,8 @@ from raftlog.security.session_tokens import VALID_S, SessionTokens
 from raftlog.serving.rates import Bucket
 from raftlog.wire.logins import LoginAnswer, LoginChallenge, LoginRequest
 from raftlog.wire.scram import (
-    MECHANISM,
+    KEY_BYTES,
+    SHA_256,
     ClientFirst,
     ScramError,
     ServerFirst,
@@ -107,45 +109,52 @@ class Logins:
     def _answer(self, request: LoginRequest, peer: Peer) -> LoginChallenge | LoginAnswer:
         if not (peer.is_private or self._allow_plain):
             raise AuthenticationError("a login without TLS would show its token to others: use https")
-        if request.mechanism != MECHANISM:
-            raise InvalidRequestError(f"mechanism: expected {MECHANISM}, received {request.mechanism!r:.40}")
+        if request.mechanism not in KEY_BYTES:
+            raise InvalidRequestError(
+                f"mechanism: expected {' or '.join(KEY_BYTES)}, received {request.mechanism!r:.40}"
+            )
         first = parse_client_first(request.first or request.message)
         if not _USER.fullmatch(first.user):
             raise InvalidRequestError("message: n=: expected 1 to 128 letters, digits and . _ @ -")
         if request.first:
-            return self._finish(first, request.message, peer.address)
+            return self._finish(first, request, peer.address)
         nonce = first.nonce + self._server_nonce(first)
-        return LoginChallenge(message=_server_first(self._credential_of(first.user), nonce).text)
+        verifier, _ = self._verifier_of(first.user, request.mechanism)
+        return LoginChallenge(message=_server_first(verifier, nonce).text)
 
-    def _finish(self, first: ClientFirst, message: str, address: str) -> LoginAnswer:
-        final = parse_client_final(message, first)
+    def _finish(self, first: ClientFirst, request: LoginRequest, address: str) -> LoginAnswer:
+        mechanism = request.mechanism
+        final = parse_client_final(request.message, first, mechanism)
         self._require_fresh(first, final.nonce.removeprefix(first.nonce))
         now_s = self._clock.monotonic_ms() / 1_000
         failures = self._failures.get(address)
         if failures is not None and failures.wait_s(now_s) > 0:
             raise OverloadedError(f"{address} has sent too many wrong passwords; log in again later")
-        credential = self._credential_of(first.user)
-        signed = signed_text(first, _server_first(credential, final.nonce), final.without_proof)
-        is_right = is_proven(bytes.fromhex(credential.stored_key), signed, final.proof)
-        if not is_right or credential is not self._users().get(first.user):
+        verifier, credential = self._verifier_of(first.user, mechanism)
+        signed = signed_text(first, _server_first(verifier, final.nonce), final.without_proof)
+        is_right = is_proven(bytes.fromhex(verifier.stored_key), signed, final.proof, mechanism)
+        if not is_right or credential is None:
             self._count_failure(address, now_s)
             raise AuthenticationError(f"the password of user {first.user}, or the user, is wrong")
         token = self._tokens.issue(credential, self._clock.wall_us() / 1e6)
         if self._audit is not None:
             self._audit.logged_in(f"User:{first.user}", address, METHOD, hashlib.sha256(token.encode()).digest())
-        proof = server_final(bytes.fromhex(credential.server_key), signed)
+        proof = server_final(bytes.fromhex(verifier.server_key), signed, mechanism)
         return LoginAnswer(message=proof, access_token=token, expires_in=VALID_S)
 
-    def _credential_of(self, user: str) -> UserCredential:
-        """Return a user's credential, or one of the same form that no password fits."""
+    def _verifier_of(self, user: str, mechanism: str) -> tuple[ScramVerifier, UserCredential | None]:
+        """Return a user's verifier with its credential, or None with one of the same form that no password fits."""
         known = self._users().get(user)
-        if known is not None and not known.stored_key:
+        verifier = None if known is None else known.verifiers.get(mechanism)
+        if verifier is not None and not verifier.stored_key:
             raise RetriableError(MISSING_VERIFIERS)
-        made = hmac.digest(self._keys.unknown_users, user.encode(), "sha512").hex()
-        unknown = UserCredential(
-            user=user, iterations=MIN_SCRAM_ITERATIONS, salt=made[:32], stored_key=made[64:], server_key=made[64:]
-        )
-        return known if known is not None and _is_valid(known) else unknown
+        # No user's name has a line break. The salts of a user's two mechanisms differ, as those of known users do.
+        named = user if mechanism == SHA_256 else f"{user}\n{mechanism}"
+        made = hmac.digest(self._keys.unknown_users, named.encode(), "sha512").hex()
+        key = hmac.digest(self._keys.unknown_users, f"{named}\nkey".encode(), "sha512")[: KEY_BYTES[mechanism]].hex()
+        unknown = ScramVerifier(iterations=MIN_SCRAM_ITERATIONS, salt=made[:32], stored_key=key, server_key=key)
+        is_usable = verifier is not None and _is_valid(verifier, KEY_BYTES[mechanism])
+        return (verifier, known) if verifier is not None and is_usable else (unknown, None)
 
     def _server_nonce(self, first: ClientFirst) -> str:
         """Return this side's part of a nonce: the time, a random part, and a MAC of both and the client's message."""
@@ -177,14 +186,14 @@ class Logins:
         bucket.charge(1.0, now_s)
 
 
-def _is_valid(credential: UserCredential) -> bool:
-    """Return whether a credential can be used; earlier versions did not check it."""
+def _is_valid(verifier: ScramVerifier, key_bytes: int) -> bool:
+    """Return whether a verifier can be used; earlier versions did not check it."""
     try:
-        sizes = [len(bytes.fromhex(text)) for text in (credential.salt, credential.stored_key, credential.server_key)]
+        sizes = [len(bytes.fromhex(text)) for text in (verifier.salt, verifier.stored_key, verifier.server_key)]
     except ValueError:
         return False
-    return sizes[0] > 0 and sizes[1:] == [32, 32] and credential.iterations > 0
+    return sizes[0] > 0 and sizes[1:] == [key_bytes, key_bytes] and verifier.iterations > 0
 
 
-def _server_first(credential: UserCredential, nonce: str) -> ServerFirst:
-    return ServerFirst(nonce, bytes.fromhex(credential.salt), credential.iterations)
+def _server_first(verifier: ScramVerifier, nonce: str) -> ServerFirst:
+    return ServerFirst(nonce, bytes.fromhex(verifier.salt), verifier.iterations)

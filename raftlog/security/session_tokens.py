@@ -74,7 +74,9 @@ class SessionTokens:
         return Session(user, credential, expires_s)
 
     def _fingerprint(self, credential: UserCredential) -> str:
-        parts = (credential.salt, str(credential.iterations), credential.stored_key, credential.server_key)
+        parts = [credential.salt, str(credential.iterations), credential.stored_key, credential.server_key]
+        if (other := credential.sha512) is not None:  # Tokens of users without it are those of earlier versions.
+            parts += [other.salt, str(other.iterations), other.stored_key, other.server_key]
         return _base64(self._mac("\n".join(("credential", credential.user, *parts)))[:16])
 
     def _mac(self, text: str) -> bytes:

@@ -45,6 +45,9 @@ class TokenIssuer:
         self._loaded_ms = 0
         """When `_keys` were last found to be the newest."""
         self._begun_ms: int | None = None
+        """When the last fetch began."""
+        self._asked_ms: int | None = None
+        """When the last fetch began that a token with an unknown key has started."""
         self._failure = "they have not been fetched yet"
         self._fetching: asyncio.Task[None] | None = None
         self._failures = 0
@@ -92,10 +95,13 @@ class TokenIssuer:
         return verify(token, header, key, self._settings, self._clock.wall_us() / 1e6)
 
     async def _with_fetched_keys(self, token: str, header: TokenHeader) -> VerifiedToken:
-        now_ms = self._clock.monotonic_ms()
-        is_recent = self._begun_ms is not None and now_ms - self._begun_ms < 1_000 * UNKNOWN_KEY_S
-        if self._fetching is None and is_recent:
-            raise self._unknown(header)
+        if self._fetching is None:
+            # The refresh does not count: a file may be looked at as often as unknown keys may.
+            before_ms = self._begun_ms if self._failures or self._keys is None else self._asked_ms
+            now_ms = self._clock.monotonic_ms()
+            if before_ms is not None and now_ms - before_ms < 1_000 * UNKNOWN_KEY_S:
+                raise self._unknown(header)
+            self._asked_ms = now_ms
         await asyncio.shield(self._fetch())
         found = self._with_current_keys(token, header)
         if found is not None:

@@ -13,12 +13,12 @@ from aiohttp import web
 
 from raftlog.errors import InvalidRequestError, RaftlogError
 from raftlog.serving.connections import AiohttpConnection
+from raftlog.serving.error_bodies import encoded_error
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.metered import Metered
 from raftlog.serving.responses import PIECE_BYTES, PartsResponse
 from raftlog.serving.turnstile import Turnstile
 from raftlog.wire import media, paths
-from raftlog.wire.codec import encode_json
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 UNLIMITED = (paths.LIVEZ, paths.READYZ, paths.METRICS)
@@ -170,6 +170,11 @@ def seconds_computed(request: web.Request) -> float:
     return seconds
 
 
+def received(request: web.Request) -> bytearray | None:
+    """Return a request's body for a second use, before its handler reads it; None: it has none."""
+    return request.get(_BODY)
+
+
 async def read_received(request: web.Request) -> bytearray:
     """Return a request's body. It can be read once, so that its memory is freed early."""
     if _BODY in request:
@@ -180,7 +185,6 @@ async def read_received(request: web.Request) -> bytearray:
 
 
 def _refuse_late(error: RaftlogError) -> web.Response:
-    body = encode_json({"error": error.to_wire()})
-    response = web.Response(body=body, status=408, content_type=media.JSON)
+    response = web.Response(body=encoded_error(error), status=408, content_type=media.JSON)
     response.force_close()
     return response

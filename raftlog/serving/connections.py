@@ -14,10 +14,11 @@ from typing import cast
 from aiohttp import web
 
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
+from raftlog.request_marks import RequestMarks
+from raftlog.serving.error_bodies import encoded_error
 from raftlog.serving.turnstile import Turnstile
 from raftlog.transport.socket_writer import SocketWriter
 from raftlog.wire import http1, media
-from raftlog.wire.codec import encode_json
 
 _log = logging.getLogger(__name__)
 LOG_INTERVAL_S = 10.0
@@ -86,10 +87,12 @@ class ConnectionLimits:
 
 def refusal_bytes(error: RaftlogError, status: int = 503) -> bytes:
     """Return a complete HTTP response for a refused connection."""
-    body = encode_json({"error": error.to_wire()})
+    marks = RequestMarks()
+    body = encoded_error(error, marks)
     fields: list[tuple[str, str | int]] = [
         ("Content-Type", media.JSON),
         ("Content-Length", len(body)),
+        (media.REQUEST_ID, marks.id),
         *((("Retry-After", "1"),) if status == 503 else ()),
         *((("Upgrade", "TLS/1.2, HTTP/1.1"),) if status == 426 else ()),
         ("Connection", "close"),
@@ -229,4 +232,6 @@ class AiohttpHandler(web.RequestHandler):
 def _own_refusal(status: int, text: str) -> web.Response:
     """Return the response to a request that aiohttp refuses by itself."""
     error = InvalidRequestError(f"the request cannot be read as HTTP: {text.strip().partition(chr(10))[0][:200]}")
-    return web.Response(body=encode_json({"error": error.to_wire()}), status=status, content_type=media.JSON)
+    marks = RequestMarks()
+    headers = {media.REQUEST_ID: marks.id}
+    return web.Response(body=encoded_error(error, marks), status=status, content_type=media.JSON, headers=headers)

@@ -14,6 +14,7 @@ from raftlog.model import Address
 from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import AiohttpConnection, AiohttpHandler, ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import RequestLimits
+from raftlog.serving.marked_requests import mark_requests
 from raftlog.serving.tls_listener import ListenerTls, TlsServer
 from raftlog.serving.turnstile import Turnstile
 
@@ -67,6 +68,7 @@ class AiohttpServer:
         turnstile: Turnstile,
         drain_s: float,
     ) -> None:
+        mark_requests(app)
         self._runner = web.AppRunner(app, shutdown_timeout=drain_s, handler_cancellation=True)
         self._limits = limits
         self._connections = connections

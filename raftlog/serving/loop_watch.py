@@ -1,5 +1,8 @@
 """Measures event loop lag: heartbeats, fetches and acknowledgements all wait while a callback blocks the loop.
 
+A `TurnLoop` reports its long turns, and costs nothing while it is idle. In any other loop, a timer measures how late it
+is.
+
 A stall counts only as far as the loop's own thread used the CPU: on a busy machine every loop is late, without any
 request being the cause.
 """
@@ -14,10 +17,14 @@ import threading
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+
+from raftlog.serving.loop_turns import turns_of
 
 _log = logging.getLogger(__name__)
 BEAT_S = 0.02
+"""How often (s) a loop without turns of its own is measured. Each time costs a core 0.1 ms."""
 STALL_S = 0.05
 LOG_INTERVAL_S = 10.0
 """The least time between two log lines about stalls."""
@@ -27,28 +34,34 @@ STALL_FILE = "RAFTLOG_STALL_FILE"
 
 
 class LoopWatch:
-    """Measures the running loop's lag every `BEAT_S`."""
+    """Measures the running loop's lag."""
 
     def __init__(self) -> None:
         self.stalls = 0
         """The number of stalls longer than `STALL_S`."""
         self._loop = asyncio.get_running_loop()
+        self._turns = turns_of(self._loop)
         self._lags: deque[tuple[float, float]] = deque()
         """(time, lag) within the window, with decreasing lags: the first one is the maximum."""
         self._expected = self._cpu = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._logged_at, self._unlogged, self._worst_s = float("-inf"), 0, 0.0
         file = os.environ.get(STALL_FILE)
-        self._stacks = _Stacks(Path(file)) if file else None
+        self._stacks = _Stacks(Path(file), self._turn_began) if file else None
 
     def start(self) -> None:
         """Start measuring."""
-        self._schedule()
+        if self._turns is None:
+            self._schedule()
+        else:
+            self._turns.report_to(self._measured)
         if self._stacks is not None:
             self._stacks.start()
 
     def close(self) -> None:
         """Stop measuring."""
+        if self._turns is not None:
+            self._turns.report_to(None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -68,7 +81,14 @@ class LoopWatch:
     def _beat(self) -> None:
         now = self._loop.time()
         # CPU time since the last beat, because the blocking callback may have begun before this beat was due.
-        lag = max(0.0, min(now - self._expected, time.thread_time() - self._cpu))
+        self._measured(now, max(0.0, min(now - self._expected, time.thread_time() - self._cpu)))
+        self._schedule()
+
+    def _turn_began(self) -> float:
+        """Return when the callbacks began that run now (`time.monotonic`); 0: none run."""
+        return self._expected if self._turns is None else self._turns.began
+
+    def _measured(self, now: float, lag: float) -> None:
         self._forget(now)
         while self._lags and self._lags[-1][1] <= lag:
             self._lags.pop()
@@ -76,8 +96,7 @@ class LoopWatch:
         if lag > STALL_S:
             self._note(now, lag)
         if self._stacks is not None:
-            self._stacks.beat(lag)
-        self._schedule()
+            self._stacks.turn_ended(lag)
 
     def _forget(self, now: float) -> None:
         while self._lags and now - self._lags[0][0] > WINDOW_S:
@@ -99,10 +118,10 @@ class LoopWatch:
 class _Stacks:
     """Samples the stack of the loop's thread while it is late, from a thread of its own."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, turn_began: Callable[[], float]) -> None:
         self._file = file
         self._watched = threading.get_ident()
-        self._beat_at = time.monotonic()
+        self._turn_began = turn_began
         self._seen: list[str] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="loop watch", daemon=True)
@@ -114,9 +133,8 @@ class _Stacks:
         self._ended.set()
         self._thread.join()
 
-    def beat(self, lag: float) -> None:
+    def turn_ended(self, lag: float) -> None:
         seen, self._seen = self._seen, []
-        self._beat_at = time.monotonic()
         if lag > STALL_S:
             looks = "---\n".join(seen) or "between two looks\n"
             with self._file.open("a") as file:
@@ -124,7 +142,8 @@ class _Stacks:
 
     def _watch(self) -> None:
         while not self._ended.wait(BEAT_S):
-            if time.monotonic() - self._beat_at > BEAT_S + STALL_S / 2 and len(self._seen) < 5:
+            began = self._turn_began()
+            if began and time.monotonic() - began > STALL_S / 2 and len(self._seen) < 5:
                 frame = sys._current_frames().get(self._watched)  # noqa: SLF001  (there is no other way)
                 if frame is not None:
                     self._seen.append("".join(traceback.format_stack(frame)[-8:]))

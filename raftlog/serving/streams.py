@@ -28,9 +28,12 @@ class StreamLimits:
     Args:
         total: the most streams; one address has at most half of them.
         write_s: how long a peer may accept no byte; then its connection is closed.
+        what: what is read, for errors.
+        how: how it is read.
     """
 
-    def __init__(self, total: int, *, write_s: float = WRITE_S) -> None:
+    def __init__(self, total: int, *, write_s: float = WRITE_S, what: str = "topics", how: str = "by URL") -> None:
+        self._what, self._own = f"{what} are being read {how}", f"{what} {how}"
         self._total = total
         self.write_s = write_s
         self._from: Counter[str] = Counter()
@@ -49,11 +52,11 @@ class StreamLimits:
         """
         if self.size >= self._total:
             raise OverloadedError(
-                f"{self.size} topics are being read by URL, the most allowed is {self._total}; send the request later"
+                f"{self.size} {self._what}, the most allowed is {self._total}; send the request later"
             )
         if self._from[address] >= max(1, self._total // 2):
             raise OverloadedError(
-                f"{address} reads {self._from[address]} topics by URL already; close one, or send the request later"
+                f"{address} reads {self._from[address]} {self._own} already; close one, or send the request later"
             )
         self._from[address] += 1
 

@@ -20,6 +20,7 @@ from raftlog.runtime import Tasks
 from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import LOG_INTERVAL_S, ConnectionLimits, refusal_bytes
 from raftlog.tls import HANDSHAKE, TlsContext, explain
+from raftlog.wire.kafka.framing import is_kafka
 
 _log = logging.getLogger(__name__)
 HANDSHAKE_S = 10.0
@@ -145,6 +146,8 @@ class TlsServer:
                         self._make, accepted, ssl=context, ssl_handshake_timeout=HANDSHAKE_S if context else None
                     )
                     is_passed = True
+                elif first is not None and is_kafka(first):
+                    self._tell(f"{host} speaks Kafka's protocol without TLS, and this port speaks TLS only")
                 elif first is not None:
                     await self._refuse_plain(accepted)
         except TimeoutError:

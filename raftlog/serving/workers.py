@@ -9,9 +9,11 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from raftlog.request_marks import current_marks
 from raftlog.serving import metered
 
 P = ParamSpec("P")
@@ -43,6 +45,8 @@ async def derive_key(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) ->
 async def _run(threads: Executor, work: Callable[[], T]) -> T:
     """Run `work`, and add its CPU time to the current request's meter."""
     loop, meter = asyncio.get_running_loop(), metered.current()
+    if current_marks.get() is not None:
+        work = partial(copy_context().run, work)  # Log lines of the thread have the request's id.
     if meter is None:
         return await loop.run_in_executor(threads, work)
     result, seconds = await loop.run_in_executor(threads, _timed, work)

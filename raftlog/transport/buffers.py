@@ -11,9 +11,10 @@ import mmap
 
 _SMALLEST = 64 << 10
 """Smaller buffers are not kept: the C library keeps such blocks itself."""
-_LARGEST = 16 << 20
-"""Larger buffers are rare, and are not kept: they would displace the others."""
-_KEPT_BYTES = 32 << 20
+_LARGEST = 20 << 20
+"""Larger buffers are rare, and are not kept: they would displace the others. A consumer's full answer is no larger."""
+_KEPT_BYTES = 40 << 20
+"""Two full answers: an application reads one while the next one arrives."""
 
 
 class ReceiveBuffers:

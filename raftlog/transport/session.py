@@ -28,6 +28,7 @@ from raftlog.errors import (
     from_wire,
 )
 from raftlog.model import Address
+from raftlog.request_marks import current_request_id, new_request_id
 from raftlog.runtime import close_all
 from raftlog.tls import TlsContext, TlsFiles, client_context, explain
 from raftlog.transport import pacing
@@ -107,6 +108,8 @@ class HttpSession:
         self.throttles = Throttles()
         self._tls_only: set[str] = set()
         """Authorities that have refused a plain connection."""
+        self._silent: set[str] = set()
+        """Authorities whose last request had no known outcome."""
         self._credentials = credentials
         self._tls = tls
         self._dial = dict(dial or {})
@@ -202,11 +205,33 @@ class HttpSession:
         if wanted.fields is not None:
             headers |= wanted.fields
         headers |= self._sender_headers(address, authorization)
+        is_lean = wanted.method == "POST" and wanted.path in paths.RAW and wanted.query is None
+        request_id = self._request_id(address, is_lean=is_lean)
+        if request_id:
+            headers[media.REQUEST_ID] = request_id
         body = wanted.body
         parts = [] if body is None else [body] if isinstance(body, bytes | bytearray | memoryview) else body
-        if wanted.method == "POST" and wanted.path in paths.RAW and wanted.query is None:
-            return await self._send_lean(address, wanted, parts, headers, timeout_ms)
-        return await self._send_by_aiohttp(address, wanted, parts, headers, timeout_ms)
+        send = self._send_lean if is_lean else self._send_by_aiohttp
+        try:
+            answer = await send(address, wanted, parts, headers, timeout_ms)
+        except RaftlogError as error:
+            error.request_id = error.request_id or request_id
+            if isinstance(error, UnknownOutcomeError):
+                self._silent.add(address.authority)
+            raise
+        if self._silent:
+            self._silent.discard(address.authority)
+        return answer
+
+    def _request_id(self, address: Address, *, is_lean: bool) -> str:
+        """Return the id to send with a request; "": none, the peer chooses one.
+
+        A node passes on the id of the request that it handles. Batches have an id only after a request that was not
+        answered: without an answer, the client would have nothing to look up in the peer's log.
+        """
+        if own := current_request_id():
+            return own
+        return new_request_id() if not is_lean or address.authority in self._silent else ""
 
     async def _send_lean(
         self, address: Address, wanted: _Wanted, parts: Sequence[Buffer], headers: dict[str, str], timeout_ms: int

@@ -32,6 +32,8 @@ class AlterTopicBody:
 
     configs: Mapping[str, ConfigValue | None] = field(default_factory=dict)
     partitions: int | None = None
+    assignments: tuple[tuple[BrokerId, ...], ...] | None = None
+    """The replicas of each added partition, preferred leader first; None: brokers are chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +191,13 @@ class LogDir:
     usable_bytes: int
     """The free bytes of the disk; -1: unknown."""
     replicas: tuple[StoredReplica, ...]
-    """The replicas in this folder."""
+    """The replicas in this folder that the request wants."""
+    replica_count: int = -1
+    """How many replicas of the wanted topics are in this folder, listed or not; -1: the broker does not say."""
+    size_bytes: int = -1
+    """The size of their segments; -1: the broker does not say."""
+    damaged_count: int = -1
+    """How many of them have damage or lost batches; -1: the broker does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,13 +271,17 @@ class PutUserRequest:
     """Create a user, or change its password."""
 
     credential: UserCredential
+    mechanism: str = ""
+    """Replace the verifier of this mechanism only; empty: all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteUserRequest:
-    """Delete a user."""
+    """Delete a user, or one of its verifiers; the user ends with the last one."""
 
     user: str
+    mechanism: str = ""
+    """The mechanism of the verifier; empty: delete the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +291,9 @@ class UserInfo:
     user: str
     """The user's name."""
     mechanism: str
-    """The mechanism that verifies the password, such as SCRAM-SHA-256."""
+    """The first of `mechanisms`."""
+    mechanisms: tuple[str, ...] = ()
+    """What verifies the password: SCRAM-SHA-256, SCRAM-SHA-512, or both. A broker of an earlier version sends none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +303,10 @@ class UsersResponse:
     users: tuple[UserInfo, ...]
     authorizer: str = "off"
     """The broker's `security.authorizer`: credentials are required with `acl` only."""
+    matching: int = 0
+    """How many users fit, on all pages."""
+    next: str = ""
+    """The `after` of the next page; empty: this is the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +323,8 @@ class AclsResponse:
     acls: tuple[Acl, ...]
     authorizer: str = "off"
     """The broker's `security.authorizer`: the rules are enforced with `acl` only."""
+    matching: int = 0
+    """How many rules fit, listed or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

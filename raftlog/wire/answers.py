@@ -23,6 +23,8 @@ class ErrorInfo(TypedDict):
     """Whether the same request may succeed later."""
     details: NotRequired[Mapping[str, Any]]
     """More about it, by name, such as the offsets that can be read."""
+    request_id: NotRequired[str]
+    """The request's id, which log lines of the node about it have, too."""
 
 
 class ErrorAnswer(TypedDict):

@@ -18,10 +18,20 @@ class WireError:
     message: str
     retriable: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
+    request_id: str = ""
+    """The id of the request; empty where the node did not note it."""
 
     @classmethod
-    def of(cls, error: RaftlogError) -> WireError:
-        return cls(code=error.code.value, message=error.message, retriable=error.retriable, details=error.details)
+    def of(cls, error: RaftlogError, request_id: str = "") -> WireError:
+        return cls(
+            code=error.code.value,
+            message=error.message,
+            retriable=error.retriable,
+            details=error.details,
+            request_id=request_id,
+        )
 
     def to_error(self) -> RaftlogError:
-        return from_wire({"code": self.code, "message": self.message, "details": self.details})
+        return from_wire(
+            {"code": self.code, "message": self.message, "details": self.details, "request_id": self.request_id}
+        )

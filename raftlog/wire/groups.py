@@ -16,8 +16,18 @@ LEAVE_STATIC_EPOCH = -2
 NO_MEMBER_EPOCH = -1
 """Member epoch of a client that commits or fetches offsets without being a member."""
 Assignor: TypeAlias = Literal["uniform", "range", "sticky"]
-GroupPhase: TypeAlias = Literal["Empty", "Assigning", "Reconciling", "Stable"]
-"""Kafka's names: no members; a new target is due; members are moving to the target; all members have reached it."""
+GroupPhase: TypeAlias = Literal[
+    "Empty", "Assigning", "Reconciling", "Stable", "PreparingRebalance", "CompletingRebalance"
+]
+"""Kafka's names: no members; a new target is due; members are moving to the target; all members have reached it.
+
+In classic groups: members join; members wait for their leader's assignments.
+"""
+GroupKind: TypeAlias = Literal["consumer", "classic"]
+"""Which protocol its members use: the one of KIP-848, which raftlog's clients use, or Kafka's classic one.
+
+A group that only has offsets is a classic one, as in Kafka.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +181,14 @@ class GroupListing:
     """How many members the group has."""
     coordinator: int
     """The broker that coordinates the group."""
+    kind: GroupKind = "consumer"
+    """Which protocol its members use."""
+    protocol_type: str = "consumer"
+    """`consumer`; members of classic groups may have others, such as `connect`. Empty: the group only has offsets."""
+    lag_records: int = -1
+    """Records after the committed offsets, in pages (`limit`).
+
+    -1: no page was asked for, or the coordinator does not know the end of a partition: it has no replica of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +196,11 @@ class GroupsResponse:
     """Answer of `GET paths.GROUPS`, sorted by id."""
 
     groups: tuple[GroupListing, ...]
+    """The groups of the page."""
+    matching: int = 0
+    """How many groups fit, on all pages."""
+    next: str = ""
+    """The `after` of the next page; empty: this is the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +225,10 @@ class MemberDescription:
     """The partitions that the member reads."""
     target: tuple[TopicPartitions, ...]
     """The partitions of the target assignment."""
+    rack: str = ""
+    """Where the member runs; empty: it did not say."""
+    kind: GroupKind = "consumer"
+    """The member's protocol; in a group of the consumer protocol, members of the classic one may be left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,14 +240,16 @@ class GroupDescription:
     phase: GroupPhase
     """The group's state, such as Stable or Empty."""
     epoch: int
-    """The group epoch, which grows with each change of members or subscriptions."""
+    """The group epoch, which grows with each change of members or subscriptions; of a classic group, its generation."""
     assignment_epoch: int
     """The group epoch that the present assignment was made for."""
-    assignor: Assignor
-    """The assignor in use."""
+    assignor: str
+    """The assignor in use; in a classic group, the protocol that its members chose."""
     coordinator: int
     """The broker that coordinates the group."""
     topics: Mapping[str, int]
     """The existing topics to which members subscribe, with their number of partitions."""
     members: tuple[MemberDescription, ...]
     """The group's members."""
+    kind: GroupKind = "consumer"
+    """Which protocol its members use."""

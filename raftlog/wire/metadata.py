@@ -71,6 +71,11 @@ class TopicsResponse:
     """Answer of `GET paths.TOPICS`, sorted by name. The response for a single topic is a plain `TopicInfo`."""
 
     topics: tuple[TopicInfo, ...]
+    """The topics of the page."""
+    matching: int = 0
+    """How many topics fit, on all pages."""
+    next: str = ""
+    """The `after` of the next page; empty: this is the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +140,8 @@ class CreateTopicRequest:
     """Return the existing topic instead of TOPIC_ALREADY_EXISTS."""
     validate_only: bool = False
     """Create nothing: return the topic that would be created, with an empty topic id, or the error."""
+    assignments: tuple[tuple[BrokerId, ...], ...] | None = None
+    """The replicas of each partition, preferred leader first, in place of both numbers; None: brokers are chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,3 +149,5 @@ class DeleteTopicRequest:
     """JSON that brokers send to `paths.DELETE_TOPIC` for `DELETE paths.TOPIC`."""
 
     topic: str
+    topic_id: TopicId = ""
+    """The id that the topic must have; "": any."""

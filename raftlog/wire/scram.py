@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 (RFC 5802, RFC 7677): the messages of a login, and the keys of a password. No input or output.
+"""SCRAM (RFC 5802, RFC 7677) with SHA-256 or SHA-512: the messages of a login, and the keys of a password. No IO.
 
 1. The client sends its name and a nonce: `n,,n=alice,r=...`.
 2. The server answers the whole nonce, the salt and the number of rounds: `r=...,s=...,i=...`.
@@ -15,12 +15,19 @@ import binascii
 import hashlib
 import hmac
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from raftlog.wire.saslprep import prepared
 
-MECHANISM = "SCRAM-SHA-256"
+SHA_256: Final = "SCRAM-SHA-256"
+SHA_512: Final = "SCRAM-SHA-512"
+MECHANISM: Final = SHA_256
+"""The mechanism of raftlog's own clients."""
+KEY_BYTES: Final[Mapping[str, int]] = {SHA_256: 32, SHA_512: 64}
+"""The mechanisms, with the bytes of each one's keys, and of its proofs."""
+_HASHES: Final = {SHA_256: "sha256", SHA_512: "sha512"}
 MAX_MESSAGE = 2_048
 """Characters of a message."""
 MIN_NONCE, MAX_NONCE = 8, 256
@@ -28,7 +35,6 @@ MIN_NONCE, MAX_NONCE = 8, 256
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 10_000_000
 """Rounds of PBKDF2 that a client accepts: fewer make the proof easy to attack, more stop the client."""
 MAX_SALT = 1_024
-_KEY_BYTES = 32
 _NONCE = re.compile(r"[!-+\--~]+")
 _HEADER = re.compile(r"(n|y|p=[A-Za-z0-9.-]+),([^,]*),")
 
@@ -118,7 +124,7 @@ def parse_server_first(text: str, client_nonce: str) -> ServerFirst:
     return ServerFirst(nonce, _bytes(salt, "s=", 1, MAX_SALT), int(rounds), more)
 
 
-def parse_client_final(text: str, first: ClientFirst) -> ClientFinal:
+def parse_client_final(text: str, first: ClientFirst, mechanism: str = MECHANISM) -> ClientFinal:
     """Return the last message of a client.
 
     Args:
@@ -134,10 +140,10 @@ def parse_client_final(text: str, first: ClientFirst) -> ClientFinal:
         raise ScramError("c=: expected the header of the first message in Base64")
     if not _nonce(nonce).startswith(first.nonce):
         raise ScramError("r=: expected the nonce of the server's message")
-    return ClientFinal(nonce, _bytes(proof, "p=", _KEY_BYTES, _KEY_BYTES), without_proof)
+    return ClientFinal(nonce, _bytes(proof, "p=", KEY_BYTES[mechanism], KEY_BYTES[mechanism]), without_proof)
 
 
-def client_final(first: ClientFirst, answer: ServerFirst, salted: bytes) -> tuple[str, str]:
+def client_final(first: ClientFirst, answer: ServerFirst, salted: bytes, mechanism: str = MECHANISM) -> tuple[str, str]:
     """Return the last message of a client, and the one that a server which knows the user answers.
 
     Args:
@@ -145,14 +151,15 @@ def client_final(first: ClientFirst, answer: ServerFirst, salted: bytes) -> tupl
     """
     without_proof = f"c={_base64(first.header.encode())},r={answer.nonce}"
     signed = signed_text(first, answer, without_proof)
-    key = hmac.digest(salted, b"Client Key", "sha256")
-    signature = hmac.digest(hashlib.sha256(key).digest(), signed, "sha256")
-    return f"{without_proof},p={_base64(_xor(key, signature))}", server_final(server_key_of(salted), signed)
+    key = hmac.digest(salted, b"Client Key", _HASHES[mechanism])
+    signature = hmac.digest(_hashed(key, mechanism), signed, _HASHES[mechanism])
+    expected = server_final(server_key_of(salted, mechanism), signed, mechanism)
+    return f"{without_proof},p={_base64(_xor(key, signature))}", expected
 
 
-def server_final(server_key: bytes, signed: bytes) -> str:
+def server_final(server_key: bytes, signed: bytes, mechanism: str = MECHANISM) -> str:
     """Return the last message of a server."""
-    return f"v={_base64(hmac.digest(server_key, signed, 'sha256'))}"
+    return f"v={_base64(hmac.digest(server_key, signed, _HASHES[mechanism]))}"
 
 
 def signed_text(first: ClientFirst, answer: ServerFirst, without_proof: str) -> bytes:
@@ -160,29 +167,33 @@ def signed_text(first: ClientFirst, answer: ServerFirst, without_proof: str) -> 
     return f"{first.bare},{answer.text},{without_proof}".encode()
 
 
-def is_proven(stored_key: bytes, signed: bytes, proof: bytes) -> bool:
+def is_proven(stored_key: bytes, signed: bytes, proof: bytes, mechanism: str = MECHANISM) -> bool:
     """Return whether a proof was made with the password of a stored key."""
-    key = _xor(proof, hmac.digest(stored_key, signed, "sha256"))
-    return hmac.compare_digest(hashlib.sha256(key).digest(), stored_key)
+    key = _xor(proof, hmac.digest(stored_key, signed, _HASHES[mechanism]))
+    return hmac.compare_digest(_hashed(key, mechanism), stored_key)
 
 
-def salted_password(password: str, salt: bytes, iterations: int) -> bytes:
+def salted_password(password: str, salt: bytes, iterations: int, mechanism: str = MECHANISM) -> bytes:
     """Return the key of a password from which all others are made. It takes `iterations` rounds of PBKDF2.
 
     Raises:
         InvalidRequestError: the password has characters that are not allowed.
     """
-    return hashlib.pbkdf2_hmac("sha256", prepared(password).encode(), salt, iterations)
+    return hashlib.pbkdf2_hmac(_HASHES[mechanism], prepared(password).encode(), salt, iterations)
 
 
-def stored_key_of(salted: bytes) -> bytes:
+def stored_key_of(salted: bytes, mechanism: str = MECHANISM) -> bytes:
     """Return the key that verifies a client's proof."""
-    return hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    return _hashed(hmac.digest(salted, b"Client Key", _HASHES[mechanism]), mechanism)
 
 
-def server_key_of(salted: bytes) -> bytes:
+def server_key_of(salted: bytes, mechanism: str = MECHANISM) -> bytes:
     """Return the key with which a server proves that it knows the user."""
-    return hmac.digest(salted, b"Server Key", "sha256")
+    return hmac.digest(salted, b"Server Key", _HASHES[mechanism])
+
+
+def _hashed(key: bytes, mechanism: str) -> bytes:
+    return hashlib.new(_HASHES[mechanism], key).digest()
 
 
 def _attributes(text: str, names: str) -> tuple[str, ...]:
@@ -232,4 +243,4 @@ def _base64(data: bytes) -> str:
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
-    return (int.from_bytes(one) ^ int.from_bytes(other)).to_bytes(_KEY_BYTES)
+    return (int.from_bytes(one) ^ int.from_bytes(other)).to_bytes(len(one))

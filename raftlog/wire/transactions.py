@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from raftlog.errors import InvalidRequestError
-from raftlog.model import ProducerEpoch, ProducerId, TopicId
+from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, ProducerId, TopicId
 from raftlog.wire.errors import WireError
 from raftlog.wire.groups import NO_MEMBER_EPOCH, CommitOffset
 from raftlog.wire.producer_ids import MOST, require_identity
@@ -103,6 +103,22 @@ class JoinTransactionRequest:
     producer_epoch: ProducerEpoch
     partitions: tuple[TransactionPartition, ...] = ()
     groups: tuple[str, ...] = ()
+    verify_only: bool = False
+    """Add nothing: everything must be in the transaction already, as a producer of Kafka's first kind has added it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedTransaction:
+    """Answer of `paths.JOIN_TRANSACTION`: the identity that batches of the transaction have."""
+
+    producer_id: ProducerId = NO_PRODUCER_ID
+    """-1: an earlier version answers, which has no other identity than that of the request."""
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+
+    def producer(self, request: JoinTransactionRequest) -> TransactionalProducer:
+        """Return the identity."""
+        answer = request if self.producer_id < 0 else self
+        return TransactionalProducer(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +190,11 @@ class TransactionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsResponse:
-    """Answer of `paths.TRANSACTIONS`: those coordinated by the responding broker, sorted by name."""
+    """Answer of `paths.TRANSACTIONS`, sorted by name."""
 
     transactions: tuple[TransactionInfo, ...]
+    """The transactional ids of the page."""
+    matching: int = 0
+    """How many transactional ids fit, on all pages."""
+    next: str = ""
+    """The `after` of the next page; empty: this is the last one."""

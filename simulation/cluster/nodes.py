@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from raftlog.broker.broker_node import BrokerNode
@@ -124,16 +125,23 @@ class Node:
             raise broker.lifecycle.fatal.result()
 
 
+@dataclass(frozen=True, kw_only=True)
+class SharedConfigs:
+    """The settings that every node of a world has."""
+
+    controller: ControllerConfig
+    broker: BrokerConfig
+    replication: ReplicationConfig
+    topic: TopicConfig
+
+
 def build(
     folder: Path,
     loop: SimulatedLoop,
     *,
     controllers: int,
     brokers: int,
-    controller: ControllerConfig,
-    broker: BrokerConfig,
-    replication: ReplicationConfig,
-    topic: TopicConfig,
+    shared: SharedConfigs,
     racks: bool,
     log_dirs: int = 0,
 ) -> dict[str, Node]:
@@ -141,55 +149,50 @@ def build(
     folder.mkdir(parents=True)
     key = folder / "quorum.key"
     key.write_text("k" * 32)
+    hosts = [f"10.0.1.{1 + number}" for number in range(controllers)]
     voters = tuple(
-        VoterConfig(
-            node_id=101 + i, quorum=Address(f"10.0.1.{1 + i}", QUORUM), internal=Address(f"10.0.1.{1 + i}", INTERNAL)
-        )
-        for i in range(controllers)
+        VoterConfig(node_id=101 + number, quorum=Address(host, QUORUM), internal=Address(host, INTERNAL))
+        for number, host in enumerate(hosts)
     )
-    nodes: dict[str, Node] = {}
-    for voter in voters:
-        host = voter.internal.host
-        name = f"controller-{voter.node_id}"
-        nodes[name] = Node(
-            name,
-            voter.node_id,
-            host,
-            NodeConfig(
-                node_id=voter.node_id,
-                roles=("controller",),
-                cluster_id=CLUSTER_ID,
-                data_dir=str(folder / name),
-                quorum=QuorumConfig(voters=voters, key_file=str(key)),
-                listeners=ListenersConfig(internal=voter.internal),
-                controller=controller,
-                broker=broker,
-                replication=replication,
-                topic=topic,
-            ),
-            loop,
-        )
-    for broker_id in range(1, brokers + 1):
-        host = f"10.0.0.{broker_id}"
-        name = f"broker-{broker_id}"
-        nodes[name] = Node(
-            name,
-            broker_id,
-            host,
-            NodeConfig(
-                node_id=broker_id,
-                rack=f"rack-{broker_id}" if racks else "",
-                roles=("broker",),
-                cluster_id=CLUSTER_ID,
-                data_dir=str(folder / name),
-                log_dirs=tuple(str(folder / name / f"disk-{number}") for number in range(log_dirs)),
-                quorum=QuorumConfig(voters=voters),
-                listeners=ListenersConfig(public=Address(host, PUBLIC), internal=Address(host, INTERNAL)),
-                controller=controller,
-                broker=broker,
-                replication=replication,
-                topic=topic,
-            ),
-            loop,
-        )
-    return nodes
+    configs = [_controller(folder, voter, QuorumConfig(voters=voters, key_file=str(key)), shared) for voter in voters]
+    for number in range(1, brokers + 1):
+        rack = f"rack-{number}" if racks else ""
+        configs.append(_broker(folder, number, QuorumConfig(voters=voters), shared, rack=rack, log_dirs=log_dirs))
+    return {
+        (name := Path(config.data_dir).name): Node(name, config.node_id, _internal_host(config), config, loop)
+        for config in configs
+    }
+
+
+def _internal_host(config: NodeConfig) -> str:
+    assert config.listeners.internal is not None
+    return config.listeners.internal.host
+
+
+def _controller(folder: Path, voter: VoterConfig, quorum: QuorumConfig, shared: SharedConfigs) -> NodeConfig:
+    return NodeConfig(
+        node_id=voter.node_id,
+        roles=("controller",),
+        cluster_id=CLUSTER_ID,
+        data_dir=str(folder / f"controller-{voter.node_id}"),
+        quorum=quorum,
+        listeners=ListenersConfig(internal=voter.internal),
+        **vars(shared),
+    )
+
+
+def _broker(
+    folder: Path, number: int, quorum: QuorumConfig, shared: SharedConfigs, *, rack: str, log_dirs: int
+) -> NodeConfig:
+    host, data_dir = f"10.0.0.{number}", folder / f"broker-{number}"
+    return NodeConfig(
+        node_id=number,
+        rack=rack,
+        roles=("broker",),
+        cluster_id=CLUSTER_ID,
+        data_dir=str(data_dir),
+        log_dirs=tuple(str(data_dir / f"disk-{disk}") for disk in range(log_dirs)),
+        quorum=quorum,
+        listeners=ListenersConfig(public=Address(host, PUBLIC), internal=Address(host, INTERNAL)),
+        **vars(shared),
+    )

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from typing import Any
 from unittest import mock
 
@@ -16,6 +17,7 @@ import aiohttp.connector
 import pysyncobj.syncobj as core_module
 from pysyncobj.node import Node
 
+from raftlog import request_marks
 from raftlog.metadata_quorum import quorum
 from raftlog.partition.storage import data_dir, verified_reads
 from raftlog.record.batch import HEADER_BYTES
@@ -70,6 +72,8 @@ def machine(
         (Node, "__hash__", lambda node: int.from_bytes(node.id.encode()[-6:], "big")),  # The core keeps nodes in sets.
         (uuid, "uuid4", lambda: uuid.UUID(int=dice.getrandbits(128), version=4)),
         (os, "urandom", dice.randbytes),
+        (request_marks, "_prefix", "request"),
+        (request_marks, "_numbers", count(1)),  # Ids are in error answers, whose length takes time to send.
         (os, "_exit", leave),
         (data_dir, "boot_id", boot_id),
         *((verified_reads, name, size) for name, size in SMALL_READS.items()),

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from chaos.transactions import TransactionClients, TransactionHistory, check_transactions
+from simulation.cluster.held import LIVES, HeldProducer
 from simulation.cluster.loop import Process
 
 if TYPE_CHECKING:
@@ -99,7 +102,8 @@ class Payments:
         world, number = self._world, 0
         while not self._clients.stopping:
             process = self._process(f"{name}/{number}")
-            life = world.loop.create_task(self._clients.one_life(name, number, PAUSE_S), context=process.context)
+            work = self._clients.one_life(name, number, PAUSE_S, make=self._kind())
+            life = world.loop.create_task(work, context=process.context)
             self._lives.append((process, life))
             number += 1
             deadline = world.loop.time() + self._dice.uniform(*LIFE_S)
@@ -110,6 +114,13 @@ class Payments:
                 process.alive = False
                 world.loop.bury(process)
                 world.net.process_died(process)
+
+    def _kind(self) -> Callable[[str], Any] | None:
+        """Return what makes the producer of the next life; None: raftlog's own."""
+        world = self._world
+        if not world.settings.held_producers or self._dice.random() >= LIVES:
+            return None
+        return partial(HeldProducer, world.bootstrap)
 
     def _process(self, name: str) -> Process:
         self._processes += 1

@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from simulation.cluster import plain
+from simulation.cluster import held, plain
 from simulation.cluster.bursts import Burst
 from simulation.cluster.compaction import Compaction
 from simulation.cluster.members import Crowd
@@ -27,6 +27,7 @@ FEATURES = (
     "pipelines",
     "groups",
     "compaction",
+    "held",
 )
 """What only some worlds have, besides their faults. Each can be left out."""
 LOG_DIRS = (0, 0, 2, 3)
@@ -97,6 +98,8 @@ class Settings:
     racks: bool = False
     """Whether each broker has its own rack, and a reader in one of them reads followers."""
     transactional_producers: int = 0
+    held_producers: bool = field(default=False, repr=False)
+    """Whether some transactional producers speak Kafka's protocol, and keep their epoch."""
     longest_turn_s: float = 0.0
     """How long a callback may keep its process from all other work; 0: no callback takes time."""
     json_clients: int = field(default=0, repr=False)
@@ -147,6 +150,7 @@ class Settings:
             checkpoint_interval_ms=dice.choice((500, 5_000)),
             racks=dice.choice((False, True)),
             transactional_producers=0 if "transactions" in without else apart.choice((0, 0, 1, 2)),
+            held_producers="held" not in without and held.drawn(seed),
             longest_turn_s=0.0 if "busy" in without else random.Random(f"busy of {seed}").choice(TURNS_S),  # noqa: S311
             json_clients=0 if "json" in without else plain.drawn(seed),
             log_dirs=0 if "log_dirs" in without else random.Random(f"log_dirs of {seed}").choice(LOG_DIRS),  # noqa: S311

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from chaos.checker import check
@@ -73,6 +73,11 @@ class Watch:
         """Leaders whose logs were compared with the ledger."""
         self._marks: dict[Replica, tuple[Offset, int]] = {}
         """By replica: the high watermark, and how often its log was truncated."""
+        self._settled: dict[Replica, tuple[object, ...]] = {}
+        """What the checks of a follower read when they last held."""
+        self._registered: tuple[MetadataImage, list[bool]] = (MetadataImage(), [])
+        self._registrations = 0
+        """How often the image, or the registration of a broker in it, has changed."""
 
     def fail(self, reason: str) -> None:
         self.broken = self.broken or reason
@@ -97,26 +102,68 @@ class Watch:
             raise BrokenPromiseError(self.broken)
         image = self._world.newest_image()
         self._something_is_promised(image)
-        for node, replica in self.replicas():
-            if replica.assignment.topic == compaction.TOPIC:
-                self._ledgers.setdefault(replica.assignment.key, KeyedLedger())
-            self._lost_batches_had_a_copy(image, node, replica)
-            self._marks_grow(node, replica)
-            self._begin_again(replica)
-            if replica.core is not None:
-                self._one_leader_per_epoch(node, replica)
-                self._committed_stays(node, replica)
-        for node, replica in self.replicas():
+        self._count_registrations(image)
+        replicas = list(self.replicas())
+        self._keys_have_ledgers(replicas)
+        self._look_at_what_is_committed(image, self._unsettled(replicas))
+        for node, replica in self._unsettled(replicas):
             if replica.core is None and not self._world.takeovers.has_had_one(replica):
                 # Its leader, or it itself, reported it and stopped before the next look.
                 self._extend_ledger(node, replica)
         self._what_was_told_is_so()
         self.starts.tick()
         # Leaders first: a follower that lagged takes its leader's start, and has no bytes to count for retention.
-        for node, replica in sorted(self.replicas(), key=lambda each: each[1].core is None):
+        for node, replica in self._unsettled(sorted(replicas, key=lambda each: each[1].core is None)):
             if wrong := self.starts.look(replica, self._ledgers[replica.assignment.key]):
                 self.fail(f"{node.name}, {_name(replica)}: {wrong}")
             self._in_sync_replicas_hold_it(image, node, replica)
+            self._settled[replica] = self._read_of(replica)
+
+    def _keys_have_ledgers(self, replicas: Iterable[tuple[Node, Replica]]) -> None:
+        for _, replica in replicas:
+            if replica.assignment.topic == compaction.TOPIC and replica.assignment.key not in self._ledgers:
+                self._ledgers[replica.assignment.key] = KeyedLedger()
+
+    def _look_at_what_is_committed(self, image: MetadataImage, replicas: Iterable[tuple[Node, Replica]]) -> None:
+        for node, replica in replicas:
+            self._lost_batches_had_a_copy(image, node, replica)
+            self._marks_grow(node, replica)
+            self._begin_again(replica)
+            if replica.core is not None:
+                self._one_leader_per_epoch(node, replica)
+                self._committed_stays(node, replica)
+
+    def _unsettled(self, replicas: Iterable[tuple[Node, Replica]]) -> Iterator[tuple[Node, Replica]]:
+        """Yield those of which something has changed since their checks held; asked when it is their turn."""
+        return (each for each in replicas if not self._is_settled(*each))
+
+    def _count_registrations(self, image: MetadataImage) -> None:
+        registered = [node.is_registered_in(image) for node in self._world.brokers]
+        if self._registered[0] is not image or self._registered[1] != registered:
+            self._registered = image, registered
+            self._registrations += 1
+
+    def _is_settled(self, node: Node, replica: Replica) -> bool:
+        """Return whether all that the checks of a follower read is as it was when they last held."""
+        if replica.core is not None or node.rotten or node.spotted or replica.assignment.topic == takeovers.TOPIC:
+            return False
+        return self._settled.get(replica) == self._read_of(replica)
+
+    def _read_of(self, replica: Replica) -> tuple[object, ...]:
+        log, ledger = replica.log, self._ledgers[replica.assignment.key]
+        return (
+            self._registrations,
+            replica.assignment,
+            replica.high_watermark,
+            log.log_start_offset,
+            log.log_end_offset,
+            log.durable_end_offset,
+            log.cuts,
+            ledger.start,
+            ledger.end,
+            ledger.last_leader_epoch,
+            ledger.partition_epoch,
+        )
 
     def _what_was_told_is_so(self) -> None:
         for node in self._world.brokers:

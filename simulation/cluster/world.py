@@ -18,7 +18,7 @@ from simulation.cluster.disk import Disks, Fuse, close_files_below
 from simulation.cluster.loop import CURRENT, Process, SimulatedLoop
 from simulation.cluster.members import Group
 from simulation.cluster.net import Link, Network, Weather
-from simulation.cluster.nodes import Node, build
+from simulation.cluster.nodes import Node, SharedConfigs, build
 from simulation.cluster.payments import Payments
 from simulation.cluster.pipelined import Pipelined
 from simulation.cluster.plain import PlainClients
@@ -31,6 +31,25 @@ from simulation.cluster.workload import TOPIC, Clients
 
 _LENGTH = re.compile(rb"Content-Length: \d+")
 """Depends on the length of the folder's name, where a body names a file; the body itself is hashed."""
+
+
+def _configs_of(settings: Settings) -> SharedConfigs:
+    return SharedConfigs(
+        controller=ControllerConfig(
+            snapshot_min_entries=settings.snapshot_min_entries,
+            broker_session_timeout_ms=settings.broker_session_timeout_ms,
+        ),
+        broker=BrokerConfig(
+            checkpoint_interval_ms=settings.checkpoint_interval_ms,
+            retention_check_interval_ms=settings.retention_check_interval_ms,
+            log_cleaner_backoff_ms=15_000 if settings.compaction is None else BACKOFF_MS,
+            log_scrub_interval_ms=settings.scrub_interval_ms,
+            offsets_topic_num_partitions=50 if settings.crowd is None else 2,
+            transaction_state_log_num_partitions=3,  # Watching every replica costs time.
+        ),
+        replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
+        topic=TopicConfig(segment_bytes=settings.segment_bytes, retention_ms=-1),
+    )
 
 
 class World:
@@ -72,20 +91,7 @@ class World:
             self.loop,
             controllers=settings.controllers,
             brokers=settings.brokers,
-            controller=ControllerConfig(
-                snapshot_min_entries=settings.snapshot_min_entries,
-                broker_session_timeout_ms=settings.broker_session_timeout_ms,
-            ),
-            broker=BrokerConfig(
-                checkpoint_interval_ms=settings.checkpoint_interval_ms,
-                retention_check_interval_ms=settings.retention_check_interval_ms,
-                log_cleaner_backoff_ms=15_000 if settings.compaction is None else BACKOFF_MS,
-                log_scrub_interval_ms=settings.scrub_interval_ms,
-                offsets_topic_num_partitions=50 if settings.crowd is None else 2,
-                transaction_state_log_num_partitions=3,  # Watching every replica costs time.
-            ),
-            replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
-            topic=TopicConfig(segment_bytes=settings.segment_bytes, retention_ms=-1),
+            shared=_configs_of(settings),
             racks=settings.racks,
             log_dirs=settings.log_dirs,
         )
@@ -93,6 +99,11 @@ class World:
             self.disks.add(node.host, node.folder)
             node.thread_s = (0.0001, settings.longest_thread_s)
             node.on_end = self._on_end
+        self._add_clients()
+        self.watch = Watch(self)
+
+    def _add_clients(self) -> None:
+        """Make the world's clients; those that it does not have do nothing."""
         self.bootstrap = [f"http://{node.host}:9400" for node in self.brokers]
         self.clients = Clients(self.loop, self.dice, self.bootstrap, self.history)
         self.payments = Payments(self)
@@ -104,9 +115,8 @@ class World:
         self.pipelined = Pipelined(self)
         self.unclean = Unclean(self)
         self.takeovers = Takeovers(self)
-        if settings.removal is not None:
+        if self.settings.removal is not None:
             self.clients.on_out_of_range = "earliest"
-        self.watch = Watch(self)
 
     @property
     def brokers(self) -> list[Node]:

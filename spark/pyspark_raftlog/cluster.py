@@ -247,9 +247,19 @@ class Cluster:
         return await self._retry(attempt)
 
     async def produce(
-        self, partition: TopicPartition, batch: Buffer, *, topic_id: str, transactional_id: str = ""
+        self,
+        partition: TopicPartition,
+        batch: Buffer,
+        *,
+        topic_id: str,
+        transactional_id: str = "",
+        traceparent: str = "",
     ) -> None:
-        """Append one batch with acks=all. It must have a producer id and sequence, since it may be sent again."""
+        """Append one batch with acks=all. It must have a producer id and sequence, since it may be sent again.
+
+        Args:
+            traceparent: the span to which the request belongs; "": none.
+        """
         entry = ProducePartition(
             topic=partition.topic, partition=partition.partition, length=len(batch), topic_id=topic_id
         )
@@ -265,6 +275,7 @@ class Cluster:
                 timeout_ms=2 * REQUEST_TIMEOUT_MS,
                 body=body,
                 content_type=media.FRAME,
+                fields={media.TRACEPARENT: traceparent} if traceparent else None,
             )
             if (error := answer.partitions[0].error) is not None:
                 raise _stale_if_unknown(error.to_error())

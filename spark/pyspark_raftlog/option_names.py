@@ -37,6 +37,7 @@ KNOWN_OPTIONS = (
     "groupId",
     "clientRack",
     "clientId",
+    "traceparent",
     "minPartitions",
     "maxPartitions",
     "maxRecordsPerPartition",
@@ -55,6 +56,7 @@ SINK_OPTIONS = (
     "transactionTimeoutMs",
     "timeoutMs",
     "clientId",
+    "traceparent",
     "compression",
     "batchBytes",
 )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from pyspark_raftlog import task_traces
 from pyspark_raftlog.credentials import Credentials
 from pyspark_raftlog.option_names import CREDENTIAL_OPTIONS, KNOWN_OPTIONS, SINK_OPTIONS, RawOptions
 from pyspark_raftlog.parsing import (
@@ -50,6 +51,8 @@ class ConnectionOptions:
     timeout_ms: int = 120_000
     client_id: str = ""
     """The application's name, for quotas; empty: the variable `RAFTLOG_CLIENT_ID`, or none."""
+    traceparent: str = ""
+    """The span of the driver to which the work belongs; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +153,7 @@ def parse_options(raw: Mapping[str, str]) -> SourceOptions:
         include_headers=given.take("includeHeaders", parse_bool, False),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
         client_id=given.take("clientId", parse_client_id, ""),
+        traceparent=given.take("traceparent", task_traces.parse_option, ""),
         fetch_bytes=given.take("fetchBytes", parse_size, 8 << 20),
         push_down_predicate=given.take("pushDownPredicate", parse_bool, False),
     )

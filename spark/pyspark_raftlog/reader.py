@@ -21,6 +21,7 @@ from pyspark_raftlog.options import SourceOptions
 from pyspark_raftlog.parsing import Assign, AtTime, Position, Subscribe, SubscribePattern
 from pyspark_raftlog.pushdown import ANYTHING, AllowedValues, Pruning, prune
 from pyspark_raftlog.schema import check_projection, needed_columns
+from pyspark_raftlog.task_traces import task_span
 from raftlog.errors import ConfigError, NotFoundError, RetriableError
 from raftlog.model import INTERNAL_TOPICS, Offset, TopicPartition
 from raftlog.wire.metadata import TopicInfo
@@ -135,8 +136,14 @@ def read_task(
     options: SourceOptions, partition: RangePartition, schema: StructType, *, times: AllowedValues = ANYTHING
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of one task; see `read_range`."""
-    for item in partition.ranges:
-        yield from read_range(options, item, schema, topic_id=partition.topic_ids.get(item.topic, ""), times=times)
+    with task_span("receive", "fetch", (item.topic for item in partition.ranges), options.traceparent) as span:
+        records = 0
+        for item in partition.ranges:
+            topic_id = partition.topic_ids.get(item.topic, "")
+            for rows in read_range(options, item, schema, topic_id=topic_id, times=times):
+                records += rows.num_rows
+                yield rows
+        span.note_records(records)
 
 
 def _readable(wanted: OffsetRange, ends: LogEnds, options: SourceOptions) -> OffsetRange:

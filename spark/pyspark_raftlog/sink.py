@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
+from pyspark_raftlog import task_traces
 from pyspark_raftlog.option_names import KNOWN_OPTIONS, SINK_OPTIONS, RawOptions
 from pyspark_raftlog.options import ConnectionOptions, credentials_of
 from pyspark_raftlog.parsing import (
@@ -27,6 +28,7 @@ from raftlog.model import TopicPartition
 from raftlog.record.arrow import HEADERS_TYPE, SCHEMA
 from raftlog.record.model import Compression
 from raftlog.record.partitioner import partition_for_key
+from raftlog.traceparent import TRACEPARENT
 from raftlog.wire.transactions import SET_SEPARATOR
 
 BATCH_BYTES = 512 << 10
@@ -110,6 +112,7 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
         transaction_timeout_ms=given.take("transactionTimeoutMs", parse_count, 600_000),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
         client_id=given.take("clientId", parse_client_id, ""),
+        traceparent=given.take("traceparent", task_traces.parse_option, ""),
         compression=given.take("compression", parse_compression, None),
         batch_bytes=given.take("batchBytes", parse_size, BATCH_BYTES),
     )
@@ -172,6 +175,8 @@ class Router:
     turn: int = 0
     table: tuple[str, ...] = ()
     """See `SinkOptions.table`."""
+    traceparent: str = ""
+    """The header of rows without a column `headers`; empty: they have none."""
 
     def topics_of(self, rows: pa.RecordBatch) -> list[str]:
         """Return the target topics of rows.
@@ -244,8 +249,17 @@ class Router:
         stamps = pa.repeat(pa.scalar(now_us, pa.int64()), rows.num_rows).view(SCHEMA.field("timestamp").type)
         if "headers" in self.columns:
             _require_header_keys(rows.column(self.columns["headers"]))
-        columns = [stamps, column("key", pa.binary()), column("value", pa.binary()), column("headers", HEADERS_TYPE)]
+        is_traced = self.traceparent and "headers" not in self.columns
+        headers = _traced(self.traceparent, rows.num_rows) if is_traced else column("headers", HEADERS_TYPE)
+        columns = [stamps, column("key", pa.binary()), column("value", pa.binary()), headers]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _traced(traceparent: str, count: int) -> pa.Array:
+    """Return the headers of rows that belong to a span."""
+    entry = [pa.repeat(TRACEPARENT, count), pa.repeat(pa.scalar(traceparent.encode()), count)]
+    entries = pa.StructArray.from_arrays(entry, fields=list(HEADERS_TYPE.value_type))
+    return pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), entries, type=HEADERS_TYPE)
 
 
 def _require_header_keys(headers: pa.ListArray) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
@@ -23,6 +23,7 @@ from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.commits import Work, Written, batch_work, micro_batch_work, this_attempt
 from pyspark_raftlog.error_output import plain_errors
 from pyspark_raftlog.sink import Router, SinkOptions, cut, sink_columns
+from pyspark_raftlog.task_traces import task_span
 from raftlog.model import MAX_SEQUENCE, TopicPartition
 from raftlog.record.arrow import build_batch_from_arrow
 from raftlog.runtime import SystemClock
@@ -109,6 +110,15 @@ def write_rows(
         work: the commit unit of the rows; None: they are visible at once.
         attempt_id: a name of this attempt that is unique among the running ones.
     """
+    with task_span("send", "send", filter(None, [options.topic]), options.traceparent) as span:
+        written = _write_rows(replace(options, traceparent=span.traceparent), columns, batches, work, attempt_id)
+        span.note_records(written.records)
+        return written
+
+
+def _write_rows(
+    options: SinkOptions, columns: dict[str, str], batches: Iterator[pa.RecordBatch], work: Work | None, attempt_id: str
+) -> Written:
     loop = background()
     cluster = loop.cluster(options)
     if work is not None and loop.run(commits.is_done(cluster, work)):
@@ -145,7 +155,7 @@ def _begin(
     partitions: dict[str, int] = {}
     # Tasks start at different partitions, so that small writes spread. The last bit of an id is not part of its number.
     turn = producer.producer_id >> 1
-    router = Router(columns, options.topic, partitions, turn=turn, table=options.table)
+    router = Router(columns, options.topic, partitions, turn=turn, table=options.table, traceparent=options.traceparent)
     return WriteAttempt(cluster, producer, router, options, partitions=partitions)
 
 
@@ -210,4 +220,5 @@ class WriteAttempt:
                 batch,
                 topic_id=self.topic_ids[partition.topic],
                 transactional_id=self.producer.transactional_id,
+                traceparent=self.options.traceparent,
             )

@@ -57,8 +57,8 @@ def test_latency_has_a_sample_for_each_record(load: Load):
 @pytest.mark.parametrize("arrow", [False, True])
 def test_what_was_filled_is_read(load: Load, arrow: bool):
     topic = f"filled-{arrow}"
-    size = 100 << 10  # Several fetches: the first one is not counted.
-    filled = load.run(work="fill", topic=topic, seconds=60, warmup_s=0.0, record_bytes=4096, max_bytes=64 * size)
+    size = 100 << 10  # Several fetches of 8 MB: the first one is not counted.
+    filled = load.run(work="fill", topic=topic, seconds=60, warmup_s=0.0, record_bytes=4096, max_bytes=128 * size)
     reading = {"work": "consume", "topic": topic, "seconds": 60.0, "record_bytes": 4096, "records": filled["records"]}
     result = load.run(**reading, options={"arrow": arrow})
     assert 0 < result["records"] <= filled["records"]

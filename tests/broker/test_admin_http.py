@@ -126,7 +126,8 @@ async def test_a_smaller_limit_holds_at_once(http: Http, topic_name: str):
 
 async def test_users_are_listed_without_what_verifies_them(http: Http):
     put = await http("PUT", "/v1/users/ann", json={"password": "correct horse"})
-    assert put.json == {"user": "ann", "mechanism": "SCRAM-SHA-256"}
+    mechanisms = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert put.json == {"user": "ann", "mechanism": "SCRAM-SHA-256", "mechanisms": mechanisms}
     assert put.json in (await http("GET", "/v1/users")).json["users"]
     short = await http("PUT", "/v1/users/bob", json={"password": "short"})
     assert (short.status, short.message) == (400, "password: expected at least 8 characters, received 5")
@@ -146,7 +147,7 @@ async def test_rules_and_quotas(http: Http, topic_name: str):
     }
     assert (await http("POST", "/v1/acls", json={"acls": [rule]})).status == 201
     listed = await http("GET", f"/v1/acls?resource_name={topic_name}")
-    assert listed.json == {"acls": [rule], "authorizer": "off"}
+    assert listed.json == {"acls": [rule], "authorizer": "off", "matching": 1}
     assert (await http("POST", "/v1/acls", json={"acls": [{**rule, "operation": "fly"}]})).status == 400
     assert (await http("DELETE", f"/v1/acls?resource_name={topic_name}")).json["acls"] == [rule]
     assert (await http("GET", f"/v1/acls?resource_name={topic_name}")).json["acls"] == []
@@ -219,7 +220,7 @@ async def test_a_broker_knows_its_own_folders_and_others_send_to_it(http: Http, 
     for unknown in ("9", "x", "-1"):
         refused = await http("GET", f"/v1/brokers/{unknown}/log-dirs")
         assert (refused.status, refused.code) == (404, "NOT_FOUND")
-    assert (await http("GET", "/v1/brokers/1/log-dirs?topic=t")).status == 400
+    assert (await http("GET", "/v1/brokers/1/log-dirs?topics=t")).status == 400
 
 
 async def test_reads_of_metadata_do_not_wait_for_the_next_change(http: Http):

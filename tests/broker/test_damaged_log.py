@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cluster
 
 
 async def test_a_leader_whose_log_was_damaged_while_it_was_down_is_repaired(tmp_path: Path, topic_name: str):
-    with LocalCluster(tmp_path / "c", port=0) as cluster:
+    with LocalCluster(tmp_path / "c", controllers=1, port=0) as cluster:
         async with http_to(cluster.public_url("broker-2")) as http:
             info = await http.create(topic_name)
             leader = f"broker-{info['partitions'][0]['leader']}"

@@ -65,7 +65,8 @@ async def test_a_group_lives(http: Http, topic_name: str):
     described = (await group("GET")).json
     assert (described["phase"], described["epoch"], len(described["members"])) == ("Stable", 1, 1)
     listed = (await http("GET", "/v1/groups")).json["groups"]
-    assert {"group_id": group.name, "phase": "Stable", "members": 1, "coordinator": described["coordinator"]} in listed
+    shown = {"group_id": group.name, "phase": "Stable", "members": 1, "coordinator": described["coordinator"]}
+    assert shown | {"kind": "consumer", "protocol_type": "consumer", "lag_records": -1} in listed
     assert (await group("DELETE")).code == "NON_EMPTY_GROUP"
     assert (await group.beat("a", -1)).json["member_epoch"] == -1
     wanted = [{"topic": topic_name, "partitions": [2]}]
@@ -124,7 +125,7 @@ async def test_bad_requests_are_refused(http: Http):
 
 
 async def test_a_group_survives_the_death_of_its_coordinator(tmp_path, topic_name: str):
-    with LocalCluster(tmp_path / "c", port=0) as cluster:
+    with LocalCluster(tmp_path / "c", controllers=1, port=0) as cluster:
         async with http_to(cluster.bootstrap.split(",")[0]) as http:
             await http.create(topic_name, partitions=2)
             group = await coordinated(http)

@@ -151,13 +151,15 @@ async def test_real_answers_are_as_documented(cluster: LocalCluster, ask: Checke
     await answers_of_the_cluster(ask)
     await answers_of_security(ask)
     await answers_of_the_node(ask)
+    await answers_of_the_console(ask)
     await refuses_unknown_names(ask)
 
     assert {operation.name for operation in OPERATIONS} == ask.seen.keys()
     for operation in OPERATIONS:
-        assert min(ask.seen[operation.name]) < 300, operation.name
+        endless = operation.path == paths.CONSOLE_EVENTS  # See test_console_http.py.
+        assert endless or min(ask.seen[operation.name]) < 300, operation.name
         assert max(ask.seen[operation.name]) >= 400, operation.name
-        assert not operation.redirects or 307 in ask.seen[operation.name], operation.name
+        assert not operation.redirects or operation.elsewhere in ask.seen[operation.name], operation.name
         assert {one.name for one in operation.query} == ask.named[operation.name], operation.name
 
 
@@ -186,7 +188,12 @@ async def answers_of_topics(ask: Checked) -> None:
         query = {"consistency": consistency}
         await ask("GET", paths.TOPICS, 200, query=query)
         await ask("GET", paths.TOPIC, 200, query=query, topic=TOPIC)
+        await ask("GET", paths.TOPIC_SETTINGS, 200, query=query, topic=TOPIC)
         await ask("GET", paths.REASSIGNMENTS, 200, query=query)
+    page = (await ask("GET", paths.TOPICS, 200, query={"limit": 1, "contains": "LIGHT", "after": "a"})).json
+    assert ([one["topic"] for one in page["topics"]], page["matching"], page["next"]) == ([TOPIC], 1, "")
+    await ask("GET", paths.TOPICS, 400, query={"limit": 0})
+    await ask("GET", paths.TOPIC_SETTINGS, 404, topic="ghost")
     await ask("GET", paths.TOPIC, 404, topic="ghost")
     await ask("GET", paths.TOPIC, 400, topic=TOPIC, query={"consistency": "none"})
     await ask("GET", paths.METADATA, 200, query={"topic": TOPIC})
@@ -272,6 +279,16 @@ async def answers_of_reads(ask: Checked, leader: str, other: str) -> None:
         await ask("GET", path, 404, topic=TOPIC, partition="first")
         await ask("GET", path, 400, **part, query={"isolation": "none"}, url=leader)
     await ask("GET", paths.OFFSETS, 400, **part, query={"at": "noon"}, url=leader)
+    many = {"partitions": [{"topic": TOPIC, "partitions": [0]}, {"topic": "ghost", "partitions": [7]}]}
+    for query in ({"at": "earliest"}, {"isolation": "read_committed"}, {"scope": "cluster"}):
+        found = (await ask("POST", paths.MANY_OFFSETS, 200, body=many, query=query, url=other)).json["offsets"]
+        assert [one["error"] is None for one in found] == [True, False]
+        assert found[1]["error"]["request_id"]
+    found = (await ask("POST", paths.MANY_OFFSETS, 200, body=many, query={"scope": "broker"}, url=other)).json[
+        "offsets"
+    ]
+    assert found[0]["error"]["code"] == "NOT_LEADER_OR_FOLLOWER"
+    await ask("POST", paths.MANY_OFFSETS, 400, body={"partitions": 2 * many["partitions"]}, url=other)
     await ask("GET", paths.OFFSETS, 200, **part, query={"at": 1_700_000_000_000}, url=leader)
     fetch = {"partitions": [{**part, "offset": 0}, {"topic": "ghost", "partition": 0, "offset": 0}], "max_wait_ms": 0}
     head = head_of((await ask("POST", paths.FETCH, 200, body=fetch, url=leader)).body)
@@ -361,10 +378,13 @@ async def answers_of_groups(ask: Checked) -> None:
     await ask("POST", paths.GROUP_OFFSETS_FETCH, 409, group=GROUP, body={"member_id": "x", "member_epoch": 1}, url=url)
     removed = await ask("POST", paths.GROUP_OFFSETS_DELETE, 200, group=GROUP, body=wanted, url=url)
     assert removed.json["offsets"][0]["error"]["code"] == "GROUP_SUBSCRIBED_TO_TOPIC"
+    assert removed.json["offsets"][0]["error"]["request_id"] == removed.headers["X-Request-Id"]
     await ask("POST", paths.GROUP_OFFSETS_DELETE, 404, group="ghost", body=wanted, url=url)
     await ask("GET", paths.GROUP, 404, group="ghost", url=url)
     for scope in ("cluster", "broker"):
         await ask("GET", paths.GROUPS, 200, query={"scope": scope}, url=url)
+    page = await ask("GET", paths.GROUPS, 200, query={"limit": 1, "contains": GROUP, "after": "a"}, url=other)
+    assert ([one["group_id"] for one in page.json["groups"]], page.json["matching"]) == ([GROUP], 1)
     await ask("GET", paths.GROUPS, 400, query={"scope": "all"})
     for method, path, body in (
         ("GET", paths.GROUP, None),
@@ -395,9 +415,14 @@ async def answers_of_transactions(ask: Checked) -> None:
     await ask("POST", paths.TRANSACTION_OFFSETS, 409, body={**offsets, "producer_id": 1}, **at_group)
     assert (await ask("GET", paths.TRANSACTION, 200, **name)).json["groups"] == [GROUP]
     assert (await ask("GET", paths.TRANSACTIONS, 200, url=url)).json["transactions"]
+    page = {"scope": "cluster", "state": "open", "limit": 1, "contains": TRANSACTION, "after": "a"}
+    found = (await ask("GET", paths.TRANSACTIONS, 200, query=page, url=other)).json
+    assert ([one["phase"] for one in found["transactions"]], found["matching"]) == (["ongoing"], 1)
+    await ask("GET", paths.TRANSACTIONS, 400, query={"state": "closed"}, url=url)
     await ask("GET", paths.TRANSACTION, 404, transactional_id="ghost", url=url)
     await ask("GET", paths.TRANSACTION, 421, transactional_id=TRANSACTION, url=other)
     await ask("POST", paths.END_TRANSACTION, 200, body={**producer, "committed": True}, **name)
+    await ask("POST", paths.END_TRANSACTION, 421, body={**producer, "committed": True}, **{**name, "url": other})
     await ask("POST", paths.END_TRANSACTION, 409, body={**producer, "producer_id": 1, "committed": True}, **name)
     end = {"run": "r", "number": 0, "members": []}
     await ask("POST", paths.END_TRANSACTION_SET, 200, body=end, set_id="set", url=url)
@@ -424,8 +449,32 @@ async def answers_of_the_cluster(ask: Checked) -> None:
         await ask("PATCH", paths.BROKER_CONFIGS, 200, broker=broker, body={"configs": {"max_connection_rate": None}})
     await ask("PATCH", paths.BROKER_CONFIGS, 400, broker=1, body={"configs": {"nope": 1}})
     await ask("GET", paths.BROKER_CONFIGS, 404, broker="one")
-    assert (await ask("GET", paths.LOG_DIRS, 200, broker=1)).json["log_dirs"][0]["replicas"]
+    whole = (await ask("GET", paths.LOG_DIRS, 200, broker=1)).json["log_dirs"][0]
+    assert len(whole["replicas"]) == whole["replica_count"] > 0
+    assert sum(one["size_bytes"] for one in whole["replicas"]) == whole["size_bytes"]
+    for query, count in (({"only": "damaged"}, whole["replica_count"]), ({"topic": "no-such-topic"}, 0)):
+        some = (await ask("GET", paths.LOG_DIRS, 200, broker=1, query=query)).json["log_dirs"][0]
+        assert (some["replicas"], some["damaged_count"], some["replica_count"]) == ([], 0, count)
     await ask("GET", paths.LOG_DIRS, 307, broker=2)
+    every = {"principal": "a", "resource": "b", "outcome": "all", "event": "all", "since": 0, "until": 1, "limit": 500}
+    audit = (await ask("GET", paths.AUDIT, 200, broker=1, query=every | {"before": "1-2"})).json
+    assert audit == {"broker_id": 1, "kept": "none", "entries": [], "reached": "", "next": ""}
+    await ask("GET", paths.AUDIT, 400, broker=1, query={"outcome": "maybe"})
+    await ask("GET", paths.AUDIT, 307, broker=2)
+    await ask("GET", paths.AUDIT, 404, broker=77)
+    for consistency in both:
+        found = await ask("GET", paths.BROKER_SETTINGS, 200, broker=1, query={"consistency": consistency})
+    settings = {one["name"]: one for one in found.json["settings"]}
+    assert settings["broker.offsets_topic_num_partitions"] == {
+        "name": "broker.offsets_topic_num_partitions",
+        "value": 1,
+        "source": "file",
+        "default": 50,
+        "is_dynamic": False,
+    }
+    assert not any(name.startswith(("security", "tls")) for name in settings)
+    await ask("GET", paths.BROKER_SETTINGS, 307, broker=2)
+    await ask("GET", paths.BROKER_SETTINGS, 404, broker=77)
     for method, body, done in (("GET", None, 200), ("POST", {"topics": []}, 202)):
         await ask(method, paths.SCRUB, done, broker=1, body=body)
         await ask(method, paths.SCRUB, 307, broker=2, body=body)
@@ -450,6 +499,9 @@ async def answers_of_security(ask: Checked) -> None:
     for name, value in whole.items():
         await ask("DELETE", paths.ACLS, 200, query={name: value, "principal": "nobody.else"})
     assert (await ask("DELETE", paths.ACLS, 200, query={"principal": "someone"})).json["acls"]
+    assert (await ask("GET", paths.ACLS, 200, query={"limit": 1})).json["matching"] == 0
+    page = await ask("GET", paths.USERS, 200, query={"limit": 1, "contains": "someone", "after": "a"})
+    assert (page.json["matching"], page.json["next"]) == (1, "")
     for path in (paths.USERS, paths.QUOTAS):
         await ask("GET", path, 200, query={"consistency": "local"})
     limit = {"user": "someone", "client_id": "", "limits": {"producer_byte_rate": 1e9}}
@@ -485,9 +537,19 @@ async def answers_of_the_node(ask: Checked) -> None:
     assert page.json == DOCUMENT
 
 
+async def answers_of_the_console(ask: Checked) -> None:
+    await ask("GET", paths.CONSOLE, 200)
+    await ask("GET", paths.CONSOLE_INDEX, 200)
+    await ask("GET", paths.CONSOLE_FILE, 200, file="index.html")
+    await ask("GET", paths.CONSOLE_FILE, 404, file="no-such.js")
+    await ask("GET", paths.CONSOLE_SESSION, 200, query={"topic": TOPIC, "group": GROUP})
+    await ask("GET", paths.CONSOLE_TOPIC, 200, topic=TOPIC)
+    await ask("GET", paths.CONSOLE_TOPIC, 404, topic="no-such-topic")
+
+
 async def refuses_unknown_names(ask: Checked) -> None:
     variables: dict[str, Any] = {"topic": TOPIC, "partition": 0, "broker": 1, "group": GROUP, "user": "someone"}
-    variables |= {"transactional_id": TRANSACTION, "set_id": "set", "kind": "group", "key": GROUP}
+    variables |= {"transactional_id": TRANSACTION, "set_id": "set", "kind": "group", "key": GROUP, "file": "app.js"}
     for operation in OPERATIONS:
         if operation.name in LAX:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -32,9 +32,10 @@ async def fill(cluster: LocalCluster, topic: str, records: int) -> None:
             await asyncio.gather(*(producer.send(topic, VALUE, partition=partition) for _ in range(records // 2)))
 
 
-@pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
-    with LocalCluster(tmp_path, controllers=1, brokers=3, port=0) as running:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Return a cluster for all; the last test kills a broker of it."""
+    with LocalCluster(tmp_path_factory.mktemp("read"), controllers=1, brokers=3, port=0) as running:
         yield running
 
 
@@ -53,6 +54,18 @@ async def test_slow_readers_hold_little_memory_and_hinder_nobody(cluster: LocalC
     assert grown < 16 * 16
 
 
+async def test_a_read_whose_records_are_deleted_ends_broken_and_not_short(cluster: LocalCluster, topic_name: str):
+    await fill(cluster, topic_name, 60_000)
+    url = f"{cluster.public_url('broker-1')}/v1/topics/{topic_name}/records"
+    async with asyncio.timeout(60), aiohttp.ClientSession(read_bufsize=MB) as session, session.get(url) as response:
+        await response.content.readline()
+        async with raftlog.Admin(cluster.bootstrap) as admin:
+            for partition in range(2):
+                await admin.delete_records(topic_name, partition)
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await response.read()
+
+
 async def test_a_read_outlives_the_leader(cluster: LocalCluster, topic_name: str):
     await fill(cluster, topic_name, 40_000)
     async with raftlog.Admin(cluster.bootstrap) as admin:
@@ -67,15 +80,3 @@ async def test_a_read_outlives_the_leader(cluster: LocalCluster, topic_name: str
             if len(seen) == 10_000:
                 cluster.kill(f"broker-{leaders[1]}")
     assert seen == [(partition, offset) for partition in range(2) for offset in range(20_000)]
-
-
-async def test_a_read_whose_records_are_deleted_ends_broken_and_not_short(cluster: LocalCluster, topic_name: str):
-    await fill(cluster, topic_name, 60_000)
-    url = f"{cluster.public_url('broker-1')}/v1/topics/{topic_name}/records"
-    async with asyncio.timeout(60), aiohttp.ClientSession(read_bufsize=MB) as session, session.get(url) as response:
-        await response.content.readline()
-        async with raftlog.Admin(cluster.bootstrap) as admin:
-            for partition in range(2):
-                await admin.delete_records(topic_name, partition)
-        with pytest.raises(aiohttp.ClientPayloadError):
-            await response.read()

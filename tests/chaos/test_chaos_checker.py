@@ -112,6 +112,14 @@ def test_only_acks_all_owes_durability(acks: str):
     assert check(history).ok
 
 
+def test_an_acknowledgement_without_an_offset_owes_durability_too():
+    history = honest()
+    history.sends[1:2] = [replace(history.sends[1], offset=-1), send("d", at=50, process="kcat")]
+    assert kinds(history) == {"lost"}, "only d is missing; b is where it was read"
+    history.log_starts[0] = 1
+    assert check(history).ok, "it may have been below the log start"
+
+
 def test_a_hole_below_what_is_read_is_lost():
     history = honest()
     history.final_reads = [read for read in history.final_reads if read.value != "b"]

@@ -11,8 +11,8 @@ from raftlog.cli.doctor.cluster_checks import check_cluster
 from raftlog.cli.doctor.facts import ClusterFacts, ListenerFacts, NodeFacts
 from raftlog.cli.doctor.findings import EXIT_CODES, MAX_FINDINGS, Finding, cleaned, named, worst
 from raftlog.cli.doctor.report import report
-from raftlog.cli.metrics_text import parse
 from raftlog.cli.terminal import clipped
+from raftlog.metrics.text import parse
 from raftlog.wire.admin import (
     FeaturesResponse,
     LogDir,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from raftlog.cli.metrics_text import MAX_SAMPLES, parse
 from raftlog.metrics import TABLE, Page
+from raftlog.metrics.text import MAX_SAMPLES, parse
 
 
 def test_a_page_of_a_node_is_read_back():

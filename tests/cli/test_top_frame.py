@@ -11,10 +11,10 @@ import orjson
 import pytest
 from rich.cells import cell_len
 
-from raftlog.cli.metrics_text import parse
 from raftlog.cli.top.frame import MIN_WIDTH, SORTS, duration, frame, number, plain
-from raftlog.cli.top.overview import METRICS, ClusterReading, GroupRow, NodeReading, TopicRow, overview
-from raftlog.cli.top.rates import Page, Pages, quantile
+from raftlog.metrics.overview import METRICS, ClusterReading, GroupRow, NodeReading, TopicRow, overview
+from raftlog.metrics.rates import Page, Pages, quantile
+from raftlog.metrics.text import parse
 
 FRAMES = Path(__file__).parent / "top_frames"
 

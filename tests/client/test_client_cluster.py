@@ -322,7 +322,7 @@ async def test_topics_are_listed_described_and_deleted(url: str, topic_name: str
 
 
 async def test_a_producer_and_a_consumer_go_on_when_a_leader_is_killed(tmp_path, topic_name: str):
-    with LocalCluster(tmp_path / "c", port=0) as cluster:
+    with LocalCluster(tmp_path / "c", controllers=1, port=0) as cluster:
         url = cluster.bootstrap
         await create(url, topic_name, partitions=3)
         async with Producer(url) as producer, Consumer(url, topic_name, start="earliest") as consumer:

@@ -75,11 +75,13 @@ class Log(Leader):
 
     Args:
         waits: at the end of the log, as a long poll does; otherwise that is an error.
+        room: for so many batches an answer has room, as by `fetch_max_bytes`.
     """
 
-    def __init__(self, *, end: int, waits: bool = False) -> None:
+    def __init__(self, *, end: int, waits: bool = False, room: int = 1_000) -> None:
         super().__init__()
         self.end = end
+        self.room = room
         self.damaged: list[int] = []
         """At which byte the first batch is damaged, the next times that it is asked for."""
         self.checked: dict[int, list[bool]] = defaultdict(list)
@@ -91,7 +93,10 @@ class Log(Leader):
     async def call_frame(self, *_: object, message: FetchRequest, **__: object) -> tuple[FetchResponse, memoryview]:
         self.positions.append({part.partition: part.offset for part in message.partitions})
         results, body = [], bytearray()
-        for part in message.partitions:
+        for number, part in enumerate(message.partitions):
+            if number >= self.room:
+                results.append(FetchResult(topic="t", partition=part.partition))
+                continue
             if part.offset >= self.end:
                 if self.waits:
                     await asyncio.Event().wait()
@@ -144,6 +149,20 @@ async def test_a_leader_is_asked_for_all_its_partitions_at_once_when_all_of_its_
     everything = reader.take_arrow(await reader.next_completed(5_000, all_ready=True))
     assert everything.column("offset").to_pylist() == [2, 3, 2, 3, 4, 5, 4, 5]
     assert log.positions[2:] == [{0: 4, 1: 4}]
+    await reader.fetcher.close()
+
+
+async def test_partitions_take_turns_when_an_answer_has_no_room_for_all():
+    """Otherwise the last ones are read only once the first ones are read to their end, which may be never."""
+    log = Log(end=1_000, room=2)
+    reader = _reader(log)
+    reader.begin({TopicPartition("t", number): 0 for number in range(5)})
+    found: dict[int, list[int]] = defaultdict(list)
+    for _ in range(10):
+        for record in reader.take(await reader.next_completed(5_000), None):  # type: ignore[arg-type]
+            found[record.partition].append(record.offset)
+
+    assert found == {number: [0, 1, 2, 3] for number in range(5)}
     await reader.fetcher.close()
 
 

@@ -111,7 +111,7 @@ def judge(events: list[Event]) -> int:
 
 @pytest.mark.timeout(240)
 async def test_nothing_committed_is_processed_again_and_nothing_is_left_out(tmp_path: Path, topic_name: str):
-    with LocalCluster(tmp_path / "c", port=0) as cluster:
+    with LocalCluster(tmp_path / "c", controllers=1, port=0) as cluster:
         url = cluster.bootstrap
         async with Admin(url) as admin:
             await admin.create_topic(topic_name, partitions=PARTITIONS, replication_factor=3)

@@ -22,7 +22,7 @@ HUNG, OTHER = Address("127.0.0.1", 1), Address("127.0.0.1", 2)
 
 @pytest.mark.cluster
 async def test_who_writes_and_reads_goes_on_with_the_next_leader_long_before_its_time_is_up(tmp_path: Path):
-    with LocalCluster(tmp_path / "c", port=0) as cluster:
+    with LocalCluster(tmp_path / "c", controllers=1, port=0) as cluster:
         url = cluster.bootstrap
         async with Admin(url) as admin:
             topic = await admin.create_topic("t", partitions=1, replication_factor=3)

@@ -34,6 +34,7 @@ GROUP = "g"
 class FakeTopics:
     def __init__(self, **topics: int) -> None:
         self.version = 0
+        self.have_both_protocols = True
         self._topics = {
             name: TopicMetadata(topic_id=f"{number:032x}", partitions=count)
             for number, (name, count) in enumerate(topics.items())

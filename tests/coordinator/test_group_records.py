@@ -8,6 +8,11 @@ import pytest
 
 from raftlog.coordinator.group.records import (
     CODEC,
+    ClassicAssigned,
+    ClassicGroupChanged,
+    ClassicMemberChanged,
+    ClassicMembership,
+    ClassicProtocol,
     CurrentChanged,
     GroupChanged,
     MemberChanged,
@@ -37,6 +42,20 @@ MEMBER = MemberChanged(
 COMMITTED = OffsetCommitted(
     group_id="g", topic="t", partition=3, offset=42, topic_id=TOPIC_ID, leader_epoch=7, metadata="é", committed_at_ms=9
 )
+CLASSIC_MEMBER = ClassicMemberChanged(
+    group_id="g",
+    member_id="m",
+    instance_id="i",
+    client_id="c",
+    client_host="127.0.0.1",
+    session_timeout_ms=45_000,
+    rebalance_timeout_ms=300_000,
+    protocols=(ClassicProtocol(name="range", metadata="AAEAAP8="), ClassicProtocol(name="é", metadata="")),
+)
+CLASSIC_GROUP = ClassicGroupChanged(
+    group_id="g", phase="Stable", generation=3, protocol_type="consumer", protocol="range", leader="m"
+)
+MEMBERSHIP = ClassicMembership(group_id="g", member_id="m", protocols=CLASSIC_MEMBER.protocols)
 RECORDS: list[LogRecord] = [
     GroupChanged(group_id="g", epoch=4, topics={"t": TopicMetadata(topic_id=TOPIC_ID, partitions=6)}),
     GroupChanged(group_id="g", epoch=5, topics={}, empty_since_ms=1_700_000_000_000),
@@ -59,6 +78,14 @@ RECORDS: list[LogRecord] = [
     ),
     tombstone(MEMBER),
     tombstone(COMMITTED),
+    CLASSIC_GROUP,
+    ClassicGroupChanged(group_id="g", phase="Empty", generation=4, empty_since_ms=1_700_000_000_000),
+    CLASSIC_MEMBER,
+    ClassicAssigned(group_id="g", member_id="m", assignment="AAE="),
+    tombstone(CLASSIC_GROUP),
+    tombstone(CLASSIC_MEMBER),
+    MEMBERSHIP,
+    tombstone(MEMBERSHIP),
 ]
 
 

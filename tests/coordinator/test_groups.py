@@ -338,6 +338,23 @@ def test_groups_without_members_commit_freely():
     assert [(group.group_id, group.phase) for group in list_groups(shard.state, 1)] == [(GROUP, "Empty")]
 
 
+def test_a_consumer_that_assigns_partitions_itself_commits_with_the_id_that_it_chose():
+    """librdkafka sends its own id (KIP-1082) and no epoch, also before it has joined."""
+    shard = Shard()
+    shard.commit(5, member="mine", epoch=-1)
+    asked = OffsetFetchRequest(member_id="mine", member_epoch=-1)
+    assert [one.offset for one in shard.run(decide_fetch, GROUP, asked, topics=shard.topics).offsets] == [5]
+    member = Member(shard, "a")
+    member.beat()
+    for action in (
+        lambda: shard.commit(6, member="mine", epoch=-1),
+        lambda: shard.run(decide_fetch, GROUP, asked, topics=shard.topics),
+    ):
+        with pytest.raises(FencedError) as fenced:
+            action()
+        assert fenced.value.code == "UNKNOWN_MEMBER_ID"
+
+
 def test_a_recreated_topic_has_no_offsets():
     shard = Shard(offsets_retention_check_interval_ms=1_000)
     shard.commit(5)

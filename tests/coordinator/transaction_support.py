@@ -65,7 +65,8 @@ class Shard:
             producer_epoch=who[1],
             partitions=tuple(TransactionPartition(topic="x", partition=p, topic_id="a") for p in partitions),
         )
-        return self._do(lambda _: self.coordinator.join(self.state, self.now, asked)) or "joined"
+        made = self._do(lambda _: self.coordinator.join(self.state, self.now, asked))
+        return made if isinstance(made, str) else "joined"
 
     def end(self, who: tuple[int, int], *, committed: bool = True, name: str = "t") -> Any:
         asked = EndTransactionBody(producer_id=who[0], producer_epoch=who[1], committed=committed)

@@ -81,7 +81,7 @@ def test_every_spark_option_is_documented():
 
 _SHARED = {
     "bootstrap", "clientid", "dial", "timeoutms", "cafile", "certfile", "keyfile", "user", "passwordfile", "login",
-    "tokenfile",
+    "tokenfile", "traceparent",
 }  # fmt: skip
 """Options of the sink that the table of the source explains."""
 

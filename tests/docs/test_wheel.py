@@ -17,5 +17,6 @@ def test_the_wheel_is_typed_and_asks_the_client_for_little(tmp_path: Path):
         names = set(wheel.namelist())
         (metadata,) = [wheel.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")]
     assert {"raftlog/py.typed", "raftlog/blocking/consumer.py", "pyspark_raftlog/py.typed"} <= names
+    assert "raftlog/broker/console/static/index.html" in names
     needed = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:") and "extra ==" not in line]
     assert [line.split()[1].split(">")[0] for line in needed] == ["aiohttp", "fastcrc", "orjson", "pyarrow"]

@@ -22,9 +22,15 @@ from raftlog.metadata_quorum.controller.security import (
 )
 from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_alteration, decide_creation
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.metadata_quorum.records import FEATURE_LEVEL, LATER_OPERATIONS, IdentifyCluster, SetFeatureLevel
+from raftlog.metadata_quorum.records import (
+    FEATURE_LEVEL,
+    LATER_OPERATIONS,
+    SHA_512_CREDENTIALS,
+    IdentifyCluster,
+    SetFeatureLevel,
+)
 from raftlog.metadata_quorum.replay import replay
-from raftlog.model import Acl, AclOperation, UserCredential
+from raftlog.model import Acl, AclOperation, ScramVerifier, UserCredential
 from raftlog.wire.admin import (
     AclFilter,
     AclsRequest,
@@ -152,6 +158,9 @@ class TestFeatures:
 
 
 ANN = UserCredential(user="ann", iterations=100_000, salt="00" * 16, stored_key="11" * 32, server_key="22" * 32)
+SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
+WIDE = ScramVerifier(iterations=100_000, salt="33" * 16, stored_key="44" * 64, server_key="55" * 64)
+BOTH = replace(ANN, sha512=WIDE)
 READ = Acl(principal="ann", operation="read", resource_type="topic", resource_name="t")
 WRITE = Acl(principal="bob", operation="write", resource_type="topic", resource_name="t", pattern="prefixed")
 
@@ -183,6 +192,52 @@ class TestSecurity:
     def test_weak_and_malformed_credentials_are_refused(self, weak: dict[str, Any]):
         request = PutUserRequest(credential=replace(ANN, **weak))
         assert refused(lambda: decide_user(MetadataImage(), request)) is ErrorCode.INVALID_REQUEST
+
+    @pytest.mark.parametrize(
+        "weak",
+        [
+            {"iterations": 99_999},
+            {"salt": "33" * 15},
+            {"stored_key": "44" * 32},
+            {"stored_key": "44" * 65},
+            {"server_key": "zz" * 64},
+        ],
+    )
+    def test_weak_verifiers_of_sha_512_are_refused(self, weak: dict[str, Any]):
+        request = PutUserRequest(credential=replace(BOTH, sha512=replace(WIDE, **weak)))
+        image = MetadataImage(feature_level=SHA_512_CREDENTIALS)
+        assert refused(lambda: decide_user(image, request)) is ErrorCode.INVALID_REQUEST
+
+    def test_a_credential_without_a_verifier_is_refused(self):
+        request = PutUserRequest(credential=UserCredential.of("ann", {}))
+        assert refused(lambda: decide_user(MetadataImage(), request)) is ErrorCode.INVALID_REQUEST
+
+    def test_the_verifiers_of_a_user_change_one_by_one(self):
+        image = MetadataImage(feature_level=SHA_512_CREDENTIALS)
+        only_512 = UserCredential.of("ann", {SHA_512: WIDE})
+        one = PutUserRequest(credential=only_512, mechanism=SHA_512)
+        image = decided(image, decide_user(image, one))
+        assert image.users == {"ann": only_512}
+        image = decided(image, decide_user(image, PutUserRequest(credential=ANN, mechanism=SHA_256)))
+        assert image.users == {"ann": BOTH}
+        assert decide_user(image, one).records == ()
+        gone = DeleteUserRequest(user="ann", mechanism=SHA_256)
+        image = decided(image, decide_user_deletion(image, gone))
+        assert image.users == {"ann": only_512}
+        assert refused(lambda: decide_user_deletion(image, gone)) is ErrorCode.RESOURCE_NOT_FOUND
+        image = decided(image, decide_user_deletion(image, replace(gone, mechanism=SHA_512)))
+        assert image.users == {}
+
+    def test_a_password_replaces_every_verifier(self):
+        image = MetadataImage(feature_level=SHA_512_CREDENTIALS)
+        image = decided(image, decide_user(image, PutUserRequest(credential=BOTH)))
+        assert decided(image, decide_user(image, PutUserRequest(credential=ANN))).users == {"ann": ANN}
+
+    def test_verifiers_that_earlier_versions_would_drop_need_a_feature_level(self):
+        before = MetadataImage(feature_level=SHA_512_CREDENTIALS - 1)
+        assert decided(before, decide_user(before, PutUserRequest(credential=BOTH))).users == {"ann": ANN}
+        request = PutUserRequest(credential=UserCredential.of("ann", {SHA_512: WIDE}), mechanism=SHA_512)
+        assert refused(lambda: decide_user(before, request)) is ErrorCode.UNSUPPORTED_VERSION
 
     @pytest.mark.parametrize(
         "useless",

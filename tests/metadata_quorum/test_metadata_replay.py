@@ -14,9 +14,9 @@ from metadata_support import cluster, with_partition
 
 from raftlog.metadata_quorum import records as r
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.metadata_quorum.image_codec import digest, image_from_plain, image_to_plain
+from raftlog.metadata_quorum.image_codec import digest, image_from_plain, image_to_plain, public_image
 from raftlog.metadata_quorum.replay import replay, replay_command
-from raftlog.model import Acl, Address, UserCredential
+from raftlog.model import Acl, Address, ScramVerifier, UserCredential
 from raftlog.wire.codec import encode_json
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -66,6 +66,11 @@ EVERY_RECORD: tuple[r.Record, ...] = (
     r.ChangeTopicConfigs(topic_id="a" * 32, configs={"retention_ms": None, "segment_bytes": 8192}),
     r.ChangeBrokerConfigs(broker_id=-1, configs={"retention_ms": 5, "segment_ms": None}),
     r.PutUser(credential=UserCredential(user="ann", iterations=4096, salt="00", stored_key="01", server_key="02")),
+    r.PutUser(
+        credential=UserCredential.of(
+            "eve", {"SCRAM-SHA-512": ScramVerifier(iterations=4096, salt="03", stored_key="04", server_key="05")}
+        )
+    ),
     r.DeleteUser(user="bob"),
     r.PutAcl(acl=RULE),
     r.DeleteAcl(acl=replace(RULE, permission="deny")),
@@ -94,6 +99,27 @@ def test_commands_are_read_for_ever():
     stored = golden("every_record.json", r.encode_command(command))
     assert r.decode_command(stored) == command
     assert orjson.loads(r.encode_command(command)) == orjson.loads(stored)
+
+
+def test_users_of_earlier_versions_are_read_and_have_one_verifier():
+    """Before feature level 4 a user had only the verifier of SCRAM-SHA-256, in these fields."""
+    fields = b'"user":"ann","iterations":100000,"salt":"00","stored_key":"01","server_key":"02"'
+    fields += b',"mechanism":"SCRAM-SHA-256"'
+    ann = UserCredential(user="ann", iterations=100_000, salt="00", stored_key="01", server_key="02")
+    record = r.record_from_plain(orjson.loads(b'{"kind":"PutUser","credential":{%b}}' % fields))
+    assert record == r.PutUser(credential=ann)
+    stored = orjson.loads(encode_json(image_to_plain(cluster()))) | {"users": [orjson.loads(b"{%b}" % fields)]}
+    assert image_from_plain(stored).users == {"ann": ann}
+    assert list(ann.verifiers) == ["SCRAM-SHA-256"]
+
+
+def test_readers_that_are_not_nodes_get_no_verifier():
+    image = replay(MetadataImage(), 7, EVERY_RECORD)
+    assert {*image.users} == {"ann", "eve"}
+    shown = encode_json(image_to_plain(public_image(replace(image, pending=EVERY_RECORD))))
+    for secret in ("00", "01", "02", "03", "04", "05"):
+        assert b'"%b"' % secret.encode() not in shown
+    assert shown.count(b"4096") == 4
 
 
 def test_images_are_read_for_ever():

@@ -27,7 +27,10 @@ def test_samples_keep_their_names_labels_and_values():
         ("raftlog_requests_total", {"route": "/v1/fetch", "status": "200"}, 3.0),
         ("raftlog_event_loop_lag_seconds", {}, 0.25),
     ]
-    assert (counter.name, counter.documentation) == ("raftlog_requests", "HTTP requests that were answered.")
+    assert (counter.name, counter.documentation) == (
+        "raftlog_requests",
+        "Requests that were answered; those of Kafka's protocol have the route `kafka` and the API.",
+    )
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))

@@ -17,6 +17,7 @@ from raftlog.model import Address, BrokerRegistration, TopicIdPartition
 from raftlog.partition import replica_fetch_server
 from raftlog.partition.consumer_fetch import serve_fetch
 from raftlog.partition.local_broker import LocalBroker
+from raftlog.partition.record_deletion import delete_records
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_fetch_server import ReplicaFetchServer
 from raftlog.partition.waiters import Notifier, Wakeable
@@ -305,6 +306,38 @@ async def test_a_change_at_the_deadline_does_not_count_as_sent(shelf: Shelf, wai
     assert answer.response.partitions[0].length == len(answer.parts[0]) > 0
 
 
+async def test_an_acknowledgement_is_not_followed_by_a_look_at_the_log(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
+    """A follower that has every record, and was sent every offset, waits at once."""
+    session = (await shelf.replica_fetch((0, 2), session_epoch=0)).session
+    solo, looks, look = shelf.solos[0], [], shelf.server._look
+    monkeypatch.setattr(shelf.server, "_look", lambda *args: looks.append(args) or look(*args))
+    parked = asyncio.ensure_future(shelf.replica_fetch((0, 2), session_id=session, session_epoch=1, max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    assert (looks, parked.done(), solo.replica.require_leader().followers[2].end_offset) == ([], False, 2)
+    await solo.append("more")
+    async with asyncio.timeout(5):
+        response, _ = await parked
+    assert (len(looks), response.partitions[0].length > 0) == (1, True)
+
+
+async def test_other_partitions_are_looked_at_although_the_named_one_is_up_to_date(shelf: Shelf):
+    session = (await shelf.replica_fetch((0, 2), (1, 2), session_epoch=0)).session
+    await shelf.solos[1].append("more")
+    async with asyncio.timeout(5):
+        answer = await shelf.replica_fetch((0, 2), session_id=session, session_epoch=1, max_wait_ms=60_000)
+    assert [(result.partition, result.length > 0) for result in answer.response.partitions] == [(1, True)]
+
+
+async def test_a_fetch_that_does_not_wait_gets_new_offsets(shelf: Shelf):
+    solo = shelf.solos[0]
+    solo.change(isr=(1, 3))
+    await solo.append("not committed", acks=1)
+    session = (await shelf.replica_fetch((0, 3), session_epoch=0)).session
+    solo.follow(3)
+    answer = await shelf.replica_fetch((0, 3), session_id=session, session_epoch=1, max_wait_ms=0)
+    assert [result.high_watermark for result in answer.response.partitions] == [3]
+
+
 async def test_a_new_log_start_offset_is_sent_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(replica_fetch_server, "MARKS_WAIT_S", 60)
     solo, parked = await parked_at_the_end(shelf)
@@ -325,6 +358,7 @@ async def test_without_a_session_only_a_change_wakes_a_follower(shelf: Shelf):
 
     assert [(r.partition, r.length) for r in response.partitions] == [(0, len(parts[0])), (1, 0)]
     assert not shelf.solos[0].replica.data_notifier._listeners
+    assert not shelf.solos[0].replica.marks_notifier._listeners
 
 
 async def test_a_followers_limits(shelf: Shelf):
@@ -386,11 +420,12 @@ async def test_a_closed_session_has_no_subscriptions_and_covers_no_follower(shel
     shelf.server.close()
 
     assert not any(solo.replica.data_notifier._listeners for solo in shelf.solos)
+    assert not any(solo.replica.marks_notifier._listeners for solo in shelf.solos)
     assert not any(follower.session for follower in followers)
 
 
-async def told(shelf: Shelf, offset: int, last_epoch: int, **asked: bool):
-    part = FetchPartition(topic="t", partition=0, offset=offset, last_fetched_epoch=last_epoch, **asked)
+async def told(shelf: Shelf, offset: int, last_epoch: int, *, partition: int = 0, **asked: bool):
+    part = FetchPartition(topic="t", partition=partition, offset=offset, last_fetched_epoch=last_epoch, **asked)
     ((result, data, _),) = await serve_fetch(shelf.find, FetchRequest(partitions=(part,), max_wait_ms=0))
     return result.diverging or (result.error and result.error.code) or len(data)
 
@@ -408,6 +443,23 @@ async def test_a_consumer_gets_the_diverging_epoch_if_its_records_were_truncated
     assert await told(shelf, 3, 0) == DivergingEpoch(epoch=0, end_offset=2)
     assert await told(shelf, 4, 3) == DivergingEpoch(epoch=3, end_offset=3)
     assert await told(shelf, 2, 2) == DivergingEpoch(epoch=0, end_offset=2)
+
+
+async def test_a_consumer_learns_that_the_new_log_has_no_record_of_its_epoch(shelf: Shelf, tmp_path: Path):
+    """A leader that began on an empty disk: its log can be longer than what the consumer has read of another one."""
+    other = Solo(tmp_path / "other", isr=(1,), min_insync_replicas=1, partition=3)
+    shelf.solos.append(other)
+    assert await told(shelf, 2, 0, partition=3) == DivergingEpoch(epoch=0, end_offset=0)
+    other.change(leader_epoch=2)
+    for number in range(3):
+        await other.append(f"{number}".ljust(100))
+
+    assert await told(shelf, 2, 0, partition=3) == DivergingEpoch(epoch=0, end_offset=0)
+    assert await told(shelf, 2, 1, partition=3) == DivergingEpoch(epoch=1, end_offset=0)
+    await delete_records(other.replica, 2, timeout_ms=1_000)
+    # What was deleted below offset 2 may have been of epoch 1; offset 2 itself is not.
+    assert isinstance(await told(shelf, 2, 1, partition=3), int)
+    assert await told(shelf, 3, 1, partition=3) == DivergingEpoch(epoch=1, end_offset=2)
 
 
 async def test_a_replica_that_cannot_know_reports_no_divergence(shelf: Shelf):

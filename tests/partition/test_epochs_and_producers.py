@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -139,7 +139,7 @@ def test_other_records_under_the_same_numbers_are_no_repeat():
 
 
 def test_what_was_compacted_or_comes_from_an_old_snapshot_is_known_by_its_numbers():
-    compacted = replace(batch(0, 2, crc=1), attributes=ATTRIBUTE_COMPACTED)
+    compacted = batch(0, 2, crc=1)._replace(attributes=ATTRIBUTE_COMPACTED)
     plain = ProducerStates([batch(0, 2, crc=1)]).to_plain()
     plain["producers"][0][3][0].pop()
     old = ProducerStates()

@@ -177,3 +177,30 @@ def model_stable(log: list[tuple[str, int]], high_watermark: int) -> int:
 def test_a_snapshot_that_makes_no_sense_is_refused(plain: dict[str, object]):
     with pytest.raises((ValueError, KeyError)):
         ProducerStates().load(plain)
+
+
+def test_sequences_of_a_kept_epoch_go_on_from_transaction_to_transaction():
+    """Kafka's TV1: a missing batch between two transactions is found; for others each epoch begins at 0."""
+    story = Story()
+    story.send(1, epoch=3)
+    story.send(1, epoch=3, sequence=1)
+    story.mark(1, epoch=4)
+    story.mark(1, epoch=5)
+
+    def begin(sequence: int, since: int, states: ProducerStates) -> str:
+        batch = header(9, 1, epoch=5, sequence=sequence, attributes=ATTRIBUTE_TRANSACTIONAL)
+        try:
+            states.check(batch, since=since)
+        except RaftlogError as error:
+            return error.code.value
+        return "ok"
+
+    loaded = ProducerStates()
+    loaded.load(story.states.to_plain())
+    for states in (story.states, loaded):
+        assert [begin(sequence, 3, states) for sequence in (0, 1, 2, 3)] == [
+            *("OUT_OF_ORDER_SEQUENCE_NUMBER", "OUT_OF_ORDER_SEQUENCE_NUMBER", "ok", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        ]
+        assert [begin(sequence, -1, states) for sequence in (0, 2)] == ["ok", "OUT_OF_ORDER_SEQUENCE_NUMBER"]
+        assert [begin(sequence, 5, states) for sequence in (0, 2)] == ["ok", "OUT_OF_ORDER_SEQUENCE_NUMBER"], "an init"
+        assert {0, 1} & states.remembered_offsets() == {1}

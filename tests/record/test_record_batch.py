@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import struct
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from raftlog.record import (
     build_batch,
     build_batch_from_arrow,
     iter_batches,
+    layouts,
     parse_header,
     read_records,
     stamp,
@@ -316,9 +316,9 @@ def test_layouts_that_are_remembered_are_read_as_those_that_are_not():
                 batch = bytearray(sound)
                 struct.pack_into("<I", batch, at, value)
                 if forget:
-                    structure._layouts.clear()
+                    layouts._layouts.clear()
                 try:
-                    found.append(str(structure.check_structure(parse_header(batch), batch)))
+                    found.append(str(structure.check_structure(parse_header(batch), batch)[0]))
                 except CorruptBatchError as error:
                     found.append(error.message)
         return found
@@ -326,25 +326,25 @@ def test_layouts_that_are_remembered_are_read_as_those_that_are_not():
     forget = True
     slow = refusals()
     forget = False
-    structure._layouts.clear()
+    layouts._layouts.clear()
     structure.check_structure(parse_header(sound), sound)
-    assert structure._layouts
+    assert layouts._layouts
     assert refusals() == slow
     assert len(set(slow)) > 10
 
 
 def test_no_more_layouts_are_remembered_than_a_few():
-    structure._layouts.clear()
+    layouts._layouts.clear()
     for padding in range(200):
         batch = build_batch([NewRecord(b"x", timestamp=1)])
         (length,) = struct.unpack_from("<i", batch, HEADER_BYTES + 4)
         batch[HEADER_BYTES + 8 + length : HEADER_BYTES + 8 + length] = bytes(8 * padding)
         struct.pack_into("<i", batch, HEADER_BYTES + 4, length + 8 * padding)
         structure.check_structure(
-            replace(parse_header(build_batch([NewRecord(b"x", timestamp=1)])), batch_length=len(batch)), batch
+            parse_header(build_batch([NewRecord(b"x", timestamp=1)]))._replace(batch_length=len(batch)), batch
         )
 
-    assert sum(map(len, structure._layouts.values())) <= structure._MAX_LAYOUTS
+    assert sum(map(len, layouts._layouts.values())) <= layouts.MAX_LAYOUTS
 
 
 def test_walking_over_torn_bytes():
@@ -368,6 +368,6 @@ def test_columns_that_share_bytes_are_refused():
     """Each lies inside the body: a small message could name it many times, and unpack to a lot."""
     header = parse_header(build_batch([NewRecord(b"x", timestamp=1)]))
     for buffers, refused in (((0, 32, 32, 32), False), ((0, 40, 32, 32), True), ((0, 64, 0, 64), True)):
-        numbers = structure._Numbers(64, 1, (), buffers, None)
+        numbers = layouts.Numbers(64, 1, (), buffers, None)
         with pytest.raises(CorruptBatchError, match="overlap") if refused else nullcontext():
             structure._check_buffers(numbers, memoryview(bytes(64)), header)

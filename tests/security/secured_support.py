@@ -15,8 +15,9 @@ import aiohttp
 import orjson
 
 from raftlog.cli.local_cluster import LocalCluster
-from raftlog.model import Acl, Address
+from raftlog.model import Acl, Address, UserCredential
 from raftlog.security.node_proof import NodeProofs
+from raftlog.security.session_tokens import SessionTokens
 from raftlog.wire import paths, scram
 from raftlog.wire.scram import ClientFirst
 
@@ -31,11 +32,18 @@ def basic(user: str, password: str | None = None) -> dict[str, str]:
 
 
 def proof(
-    cluster: LocalCluster, node: str, address: Address, *, key: str = KEY, cluster_id: str = ""
+    cluster: LocalCluster, node: str, address: Address, *, key: str = KEY, cluster_id: str = "", ago_s: float = 0
 ) -> dict[str, str]:
-    """Return the proof of a node, such as `Broker:1`, for an address."""
+    """Return the proof of a node, such as `Broker:1`, for an address; made `ago_s` seconds ago."""
     made = NodeProofs(key.encode(), cluster_id or cluster.cluster_id, node, ())
-    return dict(made.headers(address, time.time()))
+    return dict(made.headers(address, time.time() - ago_s))
+
+
+def session(cluster: LocalCluster, user: str, *, ago_s: float) -> dict[str, str]:
+    """Return a session token that a node has made `ago_s` seconds ago, for a user of another password."""
+    key = NodeProofs(KEY.encode(), cluster.cluster_id, "Broker:1", ()).derived("session-tokens")
+    credential = UserCredential(user=user, salt="s", iterations=1, stored_key="k", server_key="k")
+    return bearer(SessionTokens(key).issue(credential, time.time() - ago_s))
 
 
 @contextmanager
@@ -75,7 +83,8 @@ class Caller:
     ) -> tuple[int, bytes]:
         url = path if path.startswith("http") else f"{self.url}{path}"
         async with self._session.request(method, url, allow_redirects=False, headers=headers, **request) as response:
-            return response.status, await response.read()
+            is_endless = response.content_type == "text/event-stream"
+            return response.status, await (response.content.readany() if is_endless else response.read())
 
     async def rules(self, *acls: Acl, permission: str = "allow") -> None:
         """Replace all rules of `ruled`."""

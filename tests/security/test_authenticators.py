@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from raftlog.broker.lean.routes import split_credentials
+from raftlog.broker.lean.head_fields import split_head
 from raftlog.errors import AuthenticationError, InvalidRequestError, OverloadedError, RetriableError
 from raftlog.model import Address, UserCredential
 from raftlog.runtime import SystemClock
@@ -167,9 +167,10 @@ def test_any_forwarded_sender_is_a_user_or_refused(text: str):
     st.binary(max_size=200), st.sampled_from([b"\r\nAuthorization: ", b"\r\nauthorization: ", b"\r\nAUTHORIZATION:"])
 )
 def test_a_head_without_its_credentials_is_the_rest_of_it(value: bytes, name: bytes):
+    assume(b"traceparent" not in value and b"request-id" not in value.lower())  # Other fields that are cut out.
     before, after = b"POST / HTTP/1.1\r\nHost: x", b"\r\nAccept: y\r\n\r\n"
     head = before + name + value + after
-    rest, credentials = split_credentials(head)
+    rest, credentials, _ = split_head(head)
     if credentials is None:
         assert rest == head
     else:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from secured_support import PASSWORDS, Caller, basic, bearer, caller, code_of, log_in, proof, secured
+from secured_support import PASSWORDS, Caller, basic, bearer, caller, code_of, log_in, proof, secured, session
 
+from raftlog.broker.console import static_files
 from raftlog.broker.openapi.document import document
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.model import Acl, Address
 from raftlog.record import NewRecord, build_batch
+from raftlog.security.node_proof import VALID_S as PROOF_S
 from raftlog.security.routes import INTERNAL, PUBLIC, Right, Route
+from raftlog.security.session_tokens import VALID_S as SESSION_S
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
 from raftlog.wire.data import ProducePartition, ProduceRequest
@@ -35,6 +39,7 @@ VARIABLES = {
     "user": "someone",
     "kind": "group",
     "key": GROUP,
+    "file": next(Path(static_files.__file__).with_name("static").glob("app-*.js")).name,
 }
 BATCH = bytes(build_batch([NewRecord(b"v", timestamp=time.time_ns() // 1_000)]))
 PRODUCE = b"".join(
@@ -66,6 +71,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", paths.GROUP_HEARTBEAT): {"member_id": "m", "member_epoch": -1, "topics": [TOPIC]},
     ("POST", paths.GROUP_OFFSETS): {"offsets": [OFFSET]},
     ("POST", paths.GROUP_OFFSETS_FETCH): {"partitions": [{"topic": TOPIC, "partitions": [0]}]},
+    ("POST", paths.MANY_OFFSETS): {"partitions": [{"topic": TOPIC, "partitions": [0]}]},
     ("POST", paths.GROUP_OFFSETS_DELETE): {"partitions": [{"topic": TOPIC, "partitions": [0]}]},
     ("POST", paths.INIT_TRANSACTIONS): {"timeout_ms": 1_000},
     ("POST", paths.END_TRANSACTION): {**PRODUCER, "committed": False},
@@ -208,9 +214,19 @@ async def test_a_login_and_rules_decide(cluster: LocalCluster, ask: Caller, rout
 
 
 @pytest.mark.parametrize("route", LOGIN, ids=ids)
+async def test_credentials_that_have_expired_are_refused(cluster: LocalCluster, ask: Caller, route: Route):
+    """A session's token of the super user, and one that has not expired: it is refused for its credential."""
+    for ago_s, why in ((SESSION_S + 5, b"has expired"), (5, b"has ended")):
+        for lean in (True, False) if route.path in LEAN else (False,):
+            status, body = await send(ask.url, route, session(cluster, "admin", ago_s=ago_s), lean=lean)
+            assert (status, code_of(body)) == (401, "AUTHENTICATION_FAILED"), body
+            assert why in body
+
+
+@pytest.mark.parametrize("route", LOGIN, ids=ids)
 async def test_a_session_token_is_answered_as_the_password_is(ask: Caller, route: Route):
-    _, session = await log_in(ask, ask.url, ask.url, "nobody", PASSWORDS["nobody"])
-    token = session["access_token"]
+    _, found = await log_in(ask, ask.url, ask.url, "nobody", PASSWORDS["nobody"])
+    token = found["access_token"]
     for lean in (True, False) if route.path in LEAN else (False,):
         by_password = await send(ask.url, route, basic("nobody"), lean=lean)
         by_token = await send(ask.url, route, bearer(token), lean=lean)
@@ -285,6 +301,8 @@ async def test_internal_listeners_serve_nodes_only(cluster: LocalCluster, route:
         proof(cluster, "Broker:2", node.internal, key="x" * 40),
         proof(cluster, "Broker:2", node.internal, cluster_id="another"),
         proof(cluster, "Broker:2", other),
+        proof(cluster, "Broker:2", node.internal, ago_s=PROOF_S + 5),
+        session(cluster, "admin", ago_s=SESSION_S + 5),
     ]
     for lean in (True, False):
         more = {} if lean else {"X-Other": "1"}

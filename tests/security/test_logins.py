@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
+import os
 import secrets
 import time
 import tracemalloc
@@ -13,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from raftlog.errors import AuthenticationError, InvalidRequestError, OverloadedError, RetriableError
+from raftlog.metadata_quorum.image_codec import without_verifiers
 from raftlog.model import UserCredential
 from raftlog.runtime import SystemClock
 from raftlog.security import logins as subject
@@ -152,8 +154,52 @@ def test_malformed_messages_are_refused_and_not_quoted(message: str, why: str):
             broker.logins.answer(request, HERE)
 
 
+def first_answer(broker: Broker, user: str, mechanism: str) -> scram.ServerFirst:
+    first = first_of(user)
+    answer = broker.logins.answer(LoginRequest(message=first.text, mechanism=mechanism), HERE)
+    assert isinstance(answer, LoginChallenge)
+    return scram.parse_server_first(answer.message, first.nonce)
+
+
+def test_users_with_and_without_a_mechanism_and_unknown_users_get_the_same_answers():
+    """A client must not learn from an answer which users exist, or which mechanisms a user has."""
+    broker, salts = Broker(), (os.urandom(16), os.urandom(16))
+    both = scram_credential("both", PASSWORD, *salts)
+    broker.users = {"both": both}
+    for mechanism, verifier in both.verifiers.items():
+        broker.users[mechanism] = UserCredential.of(mechanism, {mechanism: verifier})
+    shapes, found = set(), list[bytes]()
+    for user in (*broker.users, "no.one"):
+        for mechanism in (scram.SHA_256, scram.SHA_512):
+            answer = first_answer(broker, user, mechanism)
+            assert answer.salt == first_answer(broker, user, mechanism).salt  # Each time the same.
+            shapes.add((len(answer.salt), answer.iterations, len(answer.nonce)))
+            found.append(answer.salt)
+    assert len(shapes) == 1
+    assert len(set(found)) == 8 - 2  # Those of `both` are also in the two users that have one mechanism each.
+
+
+@pytest.mark.parametrize("mechanism", [scram.SHA_256, scram.SHA_512])
+def test_a_session_ends_when_any_verifier_of_its_user_changes(mechanism: str):
+    broker = Broker()
+    broker.users = {"ann": scram_credential("ann", PASSWORD, SALT, SALT, iterations=ROUNDS)}
+    token = log_in(broker)
+    assert broker.find(token)
+    others = scram_credential("ann", "other-1", SALT, SALT, iterations=ROUNDS).verifiers
+    changed = broker.users["ann"].verifiers | {mechanism: others[mechanism]}
+    broker.users = {"ann": UserCredential.of("ann", changed)}
+    with pytest.raises(AuthenticationError, match="its password has changed"):
+        broker.find(token)
+
+
+def test_a_session_of_an_earlier_version_goes_on():
+    """The fingerprint of a user without SCRAM-SHA-512 is that of versions which did not know it."""
+    ann = UserCredential(user="ann", iterations=100_000, salt="00" * 16, stored_key="11" * 32, server_key="22" * 32)
+    assert SessionTokens(b"k" * 32)._fingerprint(ann) == "jhGRTveSDdH0vfX9ZjmrpQ"
+
+
 def test_another_mechanism_is_refused():
-    with pytest.raises(InvalidRequestError, match="expected SCRAM-SHA-256, received 'PLAIN'"):
+    with pytest.raises(InvalidRequestError, match="expected SCRAM-SHA-256 or SCRAM-SHA-512, received 'PLAIN'"):
         Broker().logins.answer(LoginRequest(mechanism="PLAIN", message="x"), HERE)
 
 
@@ -255,9 +301,10 @@ def test_tokens_are_refused_by_a_node_without_the_cluster_key():
 
 def test_users_without_verifiers_are_reported_as_in_a_check_of_a_password():
     broker = Broker()
-    broker.users = {"ann": replace(broker.users["ann"], salt="", stored_key="", server_key="")}
-    with pytest.raises(RetriableError, match="verifiers of passwords"):
-        broker.begin(first_of())
+    broker.users = {"ann": without_verifiers(scram_credential("ann", PASSWORD, SALT, SALT, iterations=ROUNDS))}
+    for mechanism in (scram.SHA_256, scram.SHA_512):
+        with pytest.raises(RetriableError, match="verifiers of passwords"):
+            first_answer(broker, "ann", mechanism)
 
 
 @pytest.mark.parametrize("change", [{"salt": "zz"}, {"stored_key": "00"}, {"server_key": "x"}, {"iterations": 0}])

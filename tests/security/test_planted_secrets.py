@@ -28,7 +28,7 @@ USER, PASSWORD = "planted-user", "planted-right-Pa55word"
 WRONG, TOKEN = "planted-wrong-Pa55word", "planted.token.4Zq8"
 VARIABLES = {
     "topic": "notes", "partition": 0, "broker": 77, "group": "g", "transactional_id": "t", "set_id": "s",
-    "user": "someone", "kind": "group", "key": "g",
+    "user": "someone", "kind": "group", "key": "g", "file": "console.js",
 }  # fmt: skip
 BODIES: tuple[Mapping[str, object], ...] = (
     {"password": PASSWORD},
@@ -105,7 +105,9 @@ async def everything_answered(cluster: LocalCluster) -> list[tuple[str, bytes]]:
         headers = {"Authorization": header} if header else {}
         what = f"{route.method} {path} with {header[:12] or 'none'}"
         async with session.request(route.method, f"{url}{path}", headers=headers, json=body) as answer:
-            answers.append((what, repr(answer.raw_headers).encode() + await answer.content.read(1 << 20)))
+            is_endless = answer.content_type == "text/event-stream"
+            content = await (answer.content.readany() if is_endless else answer.content.read(1 << 20))
+            answers.append((what, repr(answer.raw_headers).encode() + content))
 
     logins = (
         "",

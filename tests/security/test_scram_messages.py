@@ -1,4 +1,4 @@
-"""SCRAM's messages: the vectors of RFC 7677, an independent implementation, and hostile messages of both sides."""
+"""SCRAM's messages: published vectors, an independent implementation, and hostile messages of both sides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from raftlog.security.passwords import scram_credential
 from raftlog.wire import scram
-from raftlog.wire.scram import ClientFirst, ScramError, ServerFirst
+from raftlog.wire.scram import SHA_256, SHA_512, ClientFirst, ScramError, ServerFirst
 
 FIRST = ClientFirst("user", "rOprNGfwEbeRWgbNEkqO")
 NONCE = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -38,18 +38,42 @@ def test_the_vectors_of_rfc_7677():
     assert scram.server_final(bytes.fromhex(credential.server_key), signed) == SERVER_FINAL
 
 
-def independent(user: str, password: str, server_first: str, header: str, nonce: str) -> tuple[str, str]:
+def test_the_vectors_of_sha_512():
+    """RFC 7677 has none: these are the ones that XMPP's developers published, which other implementations test with."""
+    nonce = "rOprNGfwEbeRWgbNEkqO02431b08-2f89-4bad-a4e6-80c0564ec865"
+    text = f"r={nonce},s=Yin2FuHTt/M0kJWb0t9OI32n2VmOGi3m+JfjOvuDF88=,i=4096"
+    proof = "Hc5yec3NmCD7t+kFRw4/3yD6/F3SQHc7AVYschRja+Bc3sbdjlA0eH1OjJc0DD4ghn1tnXN5/Wr6qm9xmaHt4A=="
+    server_final = "v=BQuhnKHqYDwQWS5jAw4sZed+C9KFUALsbrq81bB0mh+bcUUbbMPNNmBIupnS2AmyyDnG5CTBQtkjJ9kyY4kzmw=="
+    answer = scram.parse_server_first(text, FIRST.nonce)
+    salted = scram.salted_password("pencil", answer.salt, answer.iterations, SHA_512)
+    made, expected = scram.client_final(FIRST, answer, salted, SHA_512)
+    assert (made, expected) == (f"c=biws,r={nonce},p={proof}", server_final)
+
+    final = scram.parse_client_final(made, FIRST, SHA_512)
+    signed = scram.signed_text(FIRST, answer, final.without_proof)
+    verifier = scram_credential("user", "pencil", b"other", answer.salt, iterations=4_096).verifiers[SHA_512]
+    assert scram.is_proven(bytes.fromhex(verifier.stored_key), signed, final.proof, SHA_512)
+    assert scram.server_final(bytes.fromhex(verifier.server_key), signed, SHA_512) == server_final
+    with pytest.raises(ScramError, match="32 to 32 bytes"):
+        scram.parse_client_final(made, FIRST, SHA_256)
+    with pytest.raises(ScramError, match="64 to 64 bytes"):
+        scram.parse_client_final(FINAL.replace(NONCE, nonce), FIRST, SHA_512)
+
+
+def independent(
+    user: str, password: str, server_first: str, header: str, nonce: str, hash_name: str
+) -> tuple[str, str]:
     """Compute both last messages directly from RFC 5802's formulas, without this project's code."""
     given = dict(part.split("=", 1) for part in server_first.split(","))
-    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(given["s"]), int(given["i"]))
-    client_key = hmac.new(salted, b"Client Key", hashlib.sha256).digest()
+    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), base64.b64decode(given["s"]), int(given["i"]))
+    client_key = hmac.new(salted, b"Client Key", hash_name).digest()
     saslname = user.replace("=", "=3D").replace(",", "=2C")
     rest = f"c={base64.b64encode(header.encode()).decode()},r={given['r']}"
     auth = f"n={saslname},r={nonce},{server_first},{rest}".encode()
-    signature = hmac.new(hashlib.sha256(client_key).digest(), auth, hashlib.sha256).digest()
+    signature = hmac.new(hashlib.new(hash_name, client_key).digest(), auth, hash_name).digest()
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-    server_key = hmac.new(salted, b"Server Key", hashlib.sha256).digest()
-    verifier = hmac.new(server_key, auth, hashlib.sha256).digest()
+    server_key = hmac.new(salted, b"Server Key", hash_name).digest()
+    verifier = hmac.new(server_key, auth, hash_name).digest()
     return f"{rest},p={base64.b64encode(proof).decode()}", f"v={base64.b64encode(verifier).decode()}"
 
 
@@ -61,21 +85,24 @@ def independent(user: str, password: str, server_first: str, header: str, nonce:
     rounds=st.integers(4_096, 4_100),
     header=st.sampled_from(["n,,", "y,,"]),
     extension=st.sampled_from(["", ",x=1", ",a=b=c,z=y"]),
+    mechanism=st.sampled_from([SHA_256, SHA_512]),
 )
 def test_both_sides_agree_with_an_independent_implementation(
-    user: str, password: str, salt: bytes, rounds: int, header: str, extension: str
+    user: str, password: str, salt: bytes, rounds: int, header: str, extension: str, mechanism: str
 ):
     first = ClientFirst(user, "client-nonce", header)
     assert scram.parse_client_first(first.text) == first
     text = ServerFirst("client-nonce-server-part", salt, rounds, extension).text
     answer = scram.parse_server_first(text, first.nonce)
-    salted = scram.salted_password(password, salt, rounds)
-    ours, theirs = scram.client_final(first, answer, salted), independent(user, password, text, header, first.nonce)
-    assert ours == theirs
-    final = scram.parse_client_final(ours[0], first)
+    salted = scram.salted_password(password, salt, rounds, mechanism)
+    ours = scram.client_final(first, answer, salted, mechanism)
+    hash_name = {SHA_256: "sha256", SHA_512: "sha512"}[mechanism]
+    assert ours == independent(user, password, text, header, first.nonce, hash_name)
+    final = scram.parse_client_final(ours[0], first, mechanism)
     signed = scram.signed_text(first, answer, final.without_proof)
-    assert scram.is_proven(scram.stored_key_of(salted), signed, final.proof)
-    assert not scram.is_proven(scram.stored_key_of(salted), signed + b"x", final.proof)
+    stored = scram.stored_key_of(salted, mechanism)
+    assert scram.is_proven(stored, signed, final.proof, mechanism)
+    assert not scram.is_proven(stored, signed + b"x", final.proof, mechanism)
 
 
 def test_passwords_are_prepared_before_they_are_salted():

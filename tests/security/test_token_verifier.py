@@ -218,6 +218,25 @@ async def test_a_file_is_loaded_again_when_it_changes_and_a_wrong_one_is_not(
             await made.user(old)
 
 
+@pytest.mark.parametrize("in_file", [True, False])
+async def test_a_withdrawn_key_is_refused_however_often_the_keys_are_refreshed(
+    in_file: bool, issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A refresh says nothing about keys of later tokens, so the first token of an unknown key has a look of its own."""
+    monkeypatch.setattr(token_verifier, "FILE_S", 3_600)
+    path = tmp_path / "keys.json"
+    path.write_bytes(issuer.jwks)
+    async with bench(issuer, **({"jwks_file": str(path)} if in_file else {})) as made:
+        assert await made.user(issuer.token())
+        for name in ("second", "third"):
+            await made.keys.reload()  # As the refresh does.
+            with pytest.raises(AuthenticationError, match=f"no key '{name}'"):
+                await made.user(issuer.token(header={"kid": name}))
+            with pytest.raises(RetriableError, match="asked less than 5 s ago"):
+                await made.user(issuer.token(header={"kid": name}))
+            made.clock.ahead_ms += 5_001
+
+
 async def test_a_token_is_never_remembered_beyond_its_expiry(issuer: Issuer):
     async with bench(issuer, leeway_s=0) as made:
         found = made.chain.identify(HERE, f"Bearer {issuer.token(exp=time.time() + 2)}")

@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
 
+from raftlog.serving.loop_turns import TurnLoop, turns_of
 from raftlog.serving.loop_watch import STALL_FILE, LoopWatch
+
+Loop = Callable[[], asyncio.AbstractEventLoop]
+every_loop = pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, TurnLoop])
+
+
+def run(loop: Loop, body: Coroutine[object, object, None]) -> None:
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(body)
 
 
 def compute(seconds: float) -> None:
@@ -18,10 +28,15 @@ def compute(seconds: float) -> None:
         pass
 
 
-async def test_a_stall_is_counted_measured_and_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@every_loop
+def test_a_stall_is_counted_measured_and_explained(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setenv(STALL_FILE, str(tmp_path / "stalls.txt"))
+    run(loop, stalls_are_explained(tmp_path, caplog))
+
+
+async def stalls_are_explained(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     watch = LoopWatch()
     watch.start()
     await asyncio.sleep(0.05)
@@ -40,7 +55,12 @@ async def test_a_stall_is_counted_measured_and_explained(
     assert "compute(0.2)" in said
 
 
-async def test_a_loop_that_waits_for_the_machine_is_not_to_blame():
+@every_loop
+def test_a_loop_that_waits_for_the_machine_is_not_to_blame(loop: Loop):
+    run(loop, the_machine_is_busy())
+
+
+async def the_machine_is_busy() -> None:
     watch = LoopWatch()
     watch.start()
     await asyncio.sleep(0.03)
@@ -48,3 +68,89 @@ async def test_a_loop_that_waits_for_the_machine_is_not_to_blame():
     await asyncio.sleep(0.05)
     watch.close()
     assert (watch.stalls, watch.lag_s < 0.05) == (0, True)
+
+
+def test_the_first_stall_after_an_idle_second_counts():
+    """No timer runs meanwhile: the turn itself is timed."""
+    run(TurnLoop, one_stall_after_a_pause())
+
+
+async def one_stall_after_a_pause() -> None:
+    watch = LoopWatch()
+    watch.start()
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def block() -> None:
+        compute(0.08)
+        loop.call_soon(done.set)
+
+    loop.call_later(1.0, block)
+    await done.wait()
+    watch.close()
+    assert watch.stalls == 1
+    assert 0.07 < watch.lag_s < 0.2
+
+
+def test_many_short_callbacks_of_one_turn_count_as_one_stall():
+    run(TurnLoop, one_long_turn())
+
+
+async def one_long_turn() -> None:
+    watch = LoopWatch()
+    watch.start()
+    await asyncio.sleep(0)
+    for _ in range(20):
+        asyncio.get_running_loop().call_soon(compute, 0.005)
+    await asyncio.sleep(0.01)
+    watch.close()
+    assert watch.stalls == 1
+
+
+def test_an_idle_loop_is_not_woken():
+    run(TurnLoop, nothing_happens())
+
+
+async def nothing_happens() -> None:
+    watch = LoopWatch()
+    watch.start()
+    turns = turns_of(asyncio.get_running_loop())
+    assert turns is not None
+    selects, select = 0, turns.select
+
+    def counted(timeout: float | None = None) -> object:
+        nonlocal selects
+        selects += 1
+        return select(timeout)
+
+    turns.select = counted  # type: ignore[method-assign, assignment]
+    await asyncio.sleep(0.3)
+    watch.close()
+    assert selects <= 3
+
+
+def test_a_closed_watch_measures_no_more():
+    run(TurnLoop, closed())
+
+
+async def closed() -> None:
+    watch = LoopWatch()
+    watch.start()
+    watch.close()
+    await asyncio.sleep(0)
+    compute(0.08)
+    await asyncio.sleep(0)
+    assert watch.stalls == 0
+
+
+@every_loop
+def test_what_ran_before_the_start_does_not_count(loop: Loop):
+    run(loop, started_late())
+
+
+async def started_late() -> None:
+    compute(0.08)
+    watch = LoopWatch()
+    watch.start()
+    await asyncio.sleep(0.03)
+    watch.close()
+    assert watch.stalls == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import client_mutants as _client
 import coordinator_mutants as _coordinator
 import deciding_mutants as _deciding
+import held_mutants as _held
 import isr_mutants as _isr
 import keeping_mutants as _keeping
 import log_mutants as _log
@@ -16,5 +17,18 @@ import workload_mutants as _workload
 from mutating import MUTANTS, TOLD_BY, Patches, broken_by
 
 __all__ = ["MUTANTS", "TOLD_BY", "Patches", "broken_by"]
-PARTS = (_isr, _log, _storage, _client, _repair, _coordinator, _deciding, _keeping, _serving, _unclean, _workload)
+PARTS = (
+    _isr,
+    _log,
+    _storage,
+    _client,
+    _repair,
+    _coordinator,
+    _deciding,
+    _keeping,
+    _serving,
+    _unclean,
+    _workload,
+    _held,
+)
 """Each adds its own to `MUTANTS`."""

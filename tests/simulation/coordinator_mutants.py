@@ -7,7 +7,16 @@ from typing import Any
 
 from mutating import mutant, told_by
 
-from raftlog.coordinator.group import membership, offsets
+from raftlog.coordinator.group import (
+    classic,
+    classic_in_consumer,
+    conversion,
+    coordinator,
+    membership,
+    offsets,
+)
+from raftlog.coordinator.group.classic_draft import ClassicDraft
+from raftlog.coordinator.group.classic_state import ClassicTimes
 from raftlog.coordinator.runtime.shard import Shard
 from raftlog.coordinator.transaction import core
 from raftlog.metadata_quorum.raft import engine, snapshots
@@ -15,7 +24,44 @@ from raftlog.model import TopicPartition
 from raftlog.partition import follower_replica
 
 GROUPS = "tests/coordinator/test_groups.py"
+CLASSIC = "tests/coordinator/test_classic_groups.py"
+CONVERTED = "tests/coordinator/test_converted_groups.py"
 TRANSACTIONS = "tests/coordinator/test_transaction_core.py"
+
+
+@mutant
+@told_by(CONVERTED)
+def an_upgrade_forgets_what_members_may_not_have_given_up(patch: Any) -> None:
+    holdings = conversion._holdings
+
+    def forgetful(classic: Any, subscriptions: Any) -> Any:
+        return {name: has._replace(revoking=frozenset()) for name, has in holdings(classic, subscriptions).items()}
+
+    patch(conversion, "_holdings", forgetful)
+
+
+@mutant
+@told_by(CONVERTED)
+def an_upgrade_takes_what_its_leader_assigned_for_assigned(patch: Any) -> None:
+    patch.edit(conversion.upgrade, "epoch=classic.generation + 1", "epoch=classic.generation")
+
+
+@mutant
+@told_by(CONVERTED)
+def a_late_join_of_a_classic_member_is_believed(patch: Any) -> None:
+    patch(classic_in_consumer, "_reported", lambda said, current: said.owned)
+
+
+@mutant
+@told_by(CONVERTED)
+def a_classic_member_may_join_again_whenever_it_likes(patch: Any) -> None:
+    patch.edit(classic_in_consumer.decide_heartbeat_of_consumer, "if session.revoke_by_ms is None:", "if False:")
+
+
+@mutant
+@told_by(CONVERTED)
+def a_downgrade_keeps_no_sessions(patch: Any) -> None:
+    patch.edit(conversion.downgrade, "full_ms if session is None else session.ends_at_ms", "full_ms")
 
 
 @mutant
@@ -69,6 +115,74 @@ def late_markers_end_the_next_transactions_offsets(patch: Any) -> None:
         return end(state, now, producer_id=producer_id, producer_epoch=max([producer_epoch, *epochs]), commit=commit)
 
     patch(offsets, "decide_end_of_transaction", any_epoch)
+
+
+@mutant
+@told_by(CLASSIC)
+def a_sync_of_another_generation_is_answered(patch: Any) -> None:
+    patch(classic, "require_generation", lambda group, generation: None)
+
+
+@mutant
+@told_by(CLASSIC)
+def an_earlier_process_of_a_static_member_is_not_fenced(patch: Any) -> None:
+    require = classic.require_classic_member
+
+    def lenient(group: Any, group_id: str, member_id: str, instance_id: Any) -> None:
+        require(group, group_id, member_id, None)
+
+    patch(classic, "require_classic_member", lenient)
+
+
+@mutant
+@told_by(CLASSIC)
+def a_rebalance_does_not_wait_for_promised_members(patch: Any) -> None:
+    complete = ClassicDraft.try_complete
+
+    def hasty(self: Any) -> None:
+        promises, self._state.promises = self._state.promises, type(self._state.promises)()
+        complete(self)
+        self._state.promises = promises
+
+    patch(ClassicDraft, "try_complete", hasty)
+
+
+@mutant
+@told_by(CLASSIC)
+def members_that_joined_the_last_round_count_in_the_next(patch: Any) -> None:
+    enter = ClassicTimes.enter
+
+    def forgetful(self: Any, group: Any, now_ms: int) -> None:
+        joined = self.joined
+        enter(self, group, now_ms)
+        self.joined = joined
+
+    patch(ClassicTimes, "enter", forgetful)
+
+
+@mutant
+@told_by(CLASSIC)
+def a_new_coordinator_gives_no_session_to_classic_members(patch: Any) -> None:
+    def expired(state: Any, now: Any) -> None:
+        state.classic_times = {
+            group_id: ClassicTimes(sessions=dict.fromkeys(group.members, now.monotonic_ms))
+            for group_id, group in state.classic.items()
+        }
+
+    patch(coordinator, "restart_sessions", expired)
+
+
+@mutant
+@told_by(CLASSIC)
+def a_leader_that_never_assigns_stays(patch: Any) -> None:
+    enter = ClassicTimes.enter
+
+    def endless(self: Any, group: Any, now_ms: int) -> None:
+        enter(self, group, now_ms)
+        if group.phase == "CompletingRebalance":
+            self.deadline_ms = now_ms + 10**9
+
+    patch(ClassicTimes, "enter", endless)
 
 
 @mutant

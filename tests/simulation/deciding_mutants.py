@@ -15,7 +15,8 @@ from raftlog.metadata_quorum.controller import brokers, damage, elections, group
 from raftlog.metadata_quorum.decision_writer import DecisionWriter
 from raftlog.metadata_quorum.http import ControllerRoutes
 from raftlog.metadata_quorum.publisher import Publisher
-from raftlog.partition.core import read_replicas
+from raftlog.partition import consumer_fetch
+from raftlog.partition.core import producers, read_replicas
 from raftlog.partition.core.fetch_sessions import LeaderSession, LeaderSessions
 from raftlog.partition.core.leader import LeaderCore
 from raftlog.partition.core.producers import ProducerStates
@@ -146,7 +147,7 @@ def who_gives_a_partition_up_late_takes_it_from_its_next_owner(patch: Any) -> No
 @mutant
 @told_by(GROUPS)
 def each_heartbeat_gives_more_time_to_give_up(patch: Any) -> None:
-    patch.edit(membership._renew_session, "if revoke_by_ms is None else revoke_by_ms", "")
+    patch.edit(membership.renew_session, "if revoke_by_ms is None else revoke_by_ms", "")
 
 
 @mutant
@@ -158,7 +159,7 @@ def a_member_of_the_epoch_before_may_own_anything(patch: Any) -> None:
 @mutant
 @told_by(GROUPS)
 def offsets_that_a_transaction_will_commit_expire(patch: Any) -> None:
-    patch.edit(offsets.expired_offsets, "partition not in pending and ", "")
+    patch.edit(offsets.expired_offsets, "partition in pending or ", "")
 
 
 @mutant
@@ -238,7 +239,7 @@ def leaders_remember_one_batch_less(patch: Any) -> None:
 @mutant
 @told_by(PRODUCERS)
 def sequences_wrap_one_too_early(patch: Any) -> None:
-    patch.edit(ProducerStates.check, "% (MAX_SEQUENCE + 1)", "% MAX_SEQUENCE")
+    patch.edit(producers._after, "% (MAX_SEQUENCE + 1)", "% MAX_SEQUENCE")
 
 
 @mutant
@@ -270,6 +271,13 @@ def requests_of_a_session_may_be_missing(patch: Any) -> None:
 def a_rest_is_made_up_for_at_once(patch: Any) -> None:
     """The bucket holds more than a second's worth."""
     patch.edit(Throttle._refill, "min(float(self._rate), self._tokens + max(0.0, gained))", "self._tokens + gained")
+
+
+@mutant
+@told_by("tests/partition/test_consumer_and_replica_fetch.py")
+def a_log_without_the_readers_epoch_counts_as_its_own(patch: Any) -> None:
+    """Found by seed 673: the leader had begun on an empty disk."""
+    patch.edit(consumer_fetch._diverging, "if wanted.offset <= end_offset:", "if True:")
 
 
 @mutant

@@ -148,15 +148,15 @@ def a_fetch_that_comes_before_its_assignment_is_swallowed(patch: Any) -> None:
 @mutant
 def what_was_seen_before_the_wait_passes_for_told(patch: Any) -> None:
     """An update in the same turn of the loop in which a fetch times out is removed from the list without being sent."""
-    wait_until, look = replica_fetch_server.wait_until, replica_fetch_server.ReplicaFetchServer._look
+    parked, look = replica_fetch_server.TimedEvent.wait, replica_fetch_server.ReplicaFetchServer._look
     seen: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
     timed_out: WeakSet[Any] = WeakSet()
 
-    async def wait(event: Any, deadline: float) -> bool:
-        woken = await wait_until(event, deadline)
-        if not woken:
+    async def wait(self: Any, until: float) -> float:
+        until = await parked(self, until)
+        if not self._is_set:
             timed_out.add(asyncio.current_task())
-        return woken
+        return until
 
     def look_once(self: Any, session: Any, request: Any) -> Any:
         task = asyncio.current_task()
@@ -164,10 +164,37 @@ def what_was_seen_before_the_wait_passes_for_told(patch: Any) -> None:
             timed_out.discard(task)
         else:
             seen[task] = look(self, session, request)
-        return seen[task]
+        return seen.get(task, ([], ""))
 
-    patch(replica_fetch_server, "wait_until", wait)
+    patch(replica_fetch_server.TimedEvent, "wait", wait)
     patch(replica_fetch_server.ReplicaFetchServer, "_look", look_once)
+
+
+@mutant
+@told_by("tests/partition/test_consumer_and_replica_fetch.py")
+def whoever_acknowledges_has_everything(patch: Any) -> None:
+    """A follower's fetch waits although the log has more."""
+    patch.edit(
+        replica_fetch_server.ReplicaFetchServer._acknowledge,
+        "position.fetch_offset != replica.log.log_end_offset",
+        "False",
+    )
+
+
+@mutant
+@told_by("tests/partition/test_consumer_and_replica_fetch.py")
+def the_named_partitions_are_all_that_changed(patch: Any) -> None:
+    patch.edit(
+        replica_fetch_server.ReplicaFetchServer._arrived,
+        "session.dirty_count == len(soon and request.partitions)",
+        "True",
+    )
+
+
+@mutant
+@told_by("tests/partition/test_fetch_loop.py")
+def a_change_leaves_the_parked_fetch_alone(patch: Any) -> None:
+    patch.edit(fetcher.LeaderFetcher.follow, "self._in_flight is not None", "False")
 
 
 # Which replicas may join the ISR.

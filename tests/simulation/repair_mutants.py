@@ -39,6 +39,20 @@ def a_repaired_batch_is_not_checked(patch: Any) -> None:
 
 @told_by("tests/partition/storage/test_repair_in_place.py")
 @mutant
+def adjacent_damage_in_a_compacted_log_stays(patch: Any) -> None:
+    """Only a single batch may fill a gap there."""
+    patch.edit(core_repair._is_single, "damaged.exact_fit and damaged.end_offset is None", "damaged.exact_fit")
+
+
+@told_by("tests/partition/storage/test_repair_in_place.py")
+@mutant
+def a_cleaned_batch_may_replace_another_one(patch: Any) -> None:
+    """In a compacted log, headers inside the damage are not compared with the batches of another replica."""
+    patch.edit(core_repair._fits, "if any(start <= at < end", "if False and any(start <= at < end")
+
+
+@told_by("tests/partition/storage/test_repair_in_place.py")
+@mutant
 def an_interrupted_repair_may_look_like_a_torn_tail(patch: Any) -> None:
     """The recovery point is not moved beyond the batch before it is written."""
     patch(ClosedLog, "_cover", lambda self, end: None)
@@ -58,7 +72,7 @@ def the_epoch_table_is_not_asked_where_epochs_part(patch: Any) -> None:
     patch.edit(storage_repair._epoch_of, "said if is_complete and", "said if False and")
 
 
-@told_by("tests/partition/storage/test_partition_log.py")
+@told_by("tests/partition/storage/test_log_disk_errors.py")
 @mutant
 def a_checkpoint_from_before_a_log_started_over_is_written(patch: Any) -> None:
     """A further attempt to start over does not count as a truncation."""

@@ -12,7 +12,8 @@ from raftlog.client.core import backoff
 from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.client.core.membership import Membership
 from raftlog.client.core.partition_queue import PartitionQueue
-from raftlog.record import control, structure, validate
+from raftlog.client.fetching import Fetcher
+from raftlog.record import control, layouts, ordinary, row_checks, single, structure, validate
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import AiohttpConnection, ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
@@ -23,6 +24,7 @@ QUEUE = "tests/client/test_client_accumulator.py"
 HISTORIES = "tests/client/test_in_flight_histories.py"
 MEMBERSHIP = "tests/coordinator/test_member_and_coordinator.py"
 BATCH = "tests/record/test_record_batch.py"
+ORDINARY = "tests/record/test_ordinary_batches.py"
 CONTROL = "tests/record/test_control_batch.py"
 CONNECTIONS = "tests/broker/test_connection_limits.py"
 LIMITS = "tests/broker/test_broker_limits.py"
@@ -52,6 +54,13 @@ def many_batches_go_at_once_after_a_pause(patch: Any) -> None:
 @told_by(QUEUE, HISTORIES)
 def halves_of_a_batch_have_the_same_sequence(patch: Any) -> None:
     patch.edit(PartitionQueue._split, "_after(batch.sequence, start)", "batch.sequence")
+
+
+@mutant
+@told_by("tests/client/test_fetching.py")
+def the_first_partitions_of_a_broker_are_read_first(patch: Any) -> None:
+    """The others are read once these have no records left, which may be never."""
+    patch.edit(Fetcher._take, "self.positions[partition] = self.positions.pop(partition)", "pass")
 
 
 @mutant
@@ -109,6 +118,18 @@ def a_transaction_needs_no_producer(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/record/test_single_record.py")
+def what_looks_like_one_record_is_one(patch: Any) -> None:
+    patch.edit(single.timestamp_of_single, "if view == _encode(timestamp, *parts) else None", "")
+
+
+@mutant
+@told_by("tests/record/test_row_checks.py")
+def columns_of_nulls_may_point_anywhere(patch: Any) -> None:
+    patch.edit(row_checks._has_only_nulls, " and _is_zero(offsets, (count + 1) * _OFFSET_BYTES)", "")
+
+
+@mutant
 @told_by(BATCH)
 def columns_may_share_their_bytes(patch: Any) -> None:
     patch.edit(structure._check_buffers, "sum(lengths) > size", "False")
@@ -123,7 +144,25 @@ def batches_unpack_to_what_they_take_packed(patch: Any) -> None:
 @mutant
 @told_by(BATCH)
 def what_lies_between_known_places_is_not_compared(patch: Any) -> None:
-    patch.edit(structure._Layout.read, "metadata[start:end] != constant", "False")
+    patch.edit(layouts.known_numbers, "bits & layout.mask == layout.constant", "True")
+
+
+@mutant
+@told_by(ORDINARY)
+def columns_of_nulls_are_believed_to_be_zero(patch: Any) -> None:
+    patch.edit(ordinary.columns_with_contents, "not _ZEROS.startswith(body[zeros])", "False")
+
+
+@mutant
+@told_by(ORDINARY)
+def null_headers_are_believed_to_be_zero(patch: Any) -> None:
+    patch.edit(ordinary.columns_with_contents, "not _ZEROS.startswith(body[shape.headers])", "False")
+
+
+@mutant
+@told_by(ORDINARY)
+def buffers_of_ordinary_batches_may_lie_anywhere(patch: Any) -> None:
+    patch.edit(ordinary._are_in_order, "return end <= body_bytes", "return True")
 
 
 @mutant

@@ -90,7 +90,7 @@ def what_was_cut_counts_as_compacted(patch: Any) -> None:
 
 
 @mutant
-@told_by(f"{LOG}::test_a_log_whose_sync_fails_during_a_reset_refuses_changes")
+@told_by("tests/partition/storage/test_log_disk_errors.py::test_a_log_whose_sync_fails_during_a_reset_refuses_changes")
 def want_of_room_excuses_a_failed_sync(patch: Any) -> None:
     error_of = files.storage_error
 

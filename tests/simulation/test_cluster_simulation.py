@@ -19,6 +19,7 @@ from simulation.cluster.world import World
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_random_faults_lose_nothing(seed: int, tmp_path: Path):
     run = alone(simulate, seed, tmp_path / "world")

@@ -112,6 +112,8 @@ class FakeLog:
         self.failures: list[RaftlogError] = []
         """Each fails one request, in order."""
         self.requests: list[str] = []
+        self.traceparents: list[str] = []
+        """Of produce requests."""
         self.leaderless = False
         self.lose_answers = 0
         """So many produce requests take effect, and their answers are lost."""
@@ -266,6 +268,7 @@ class FakeLog:
         return web.Response(body=encode_json(answer), content_type=media.JSON)
 
     async def _produce(self, request: web.Request) -> web.Response:
+        self.traceparents.append(request.headers.get("traceparent", ""))
         head, body = decode_frame(ProduceRequest, await request.read())
         parts = split_parts(body, [asked.length for asked in head.partitions])
         results = [

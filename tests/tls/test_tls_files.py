@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +54,14 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, damage: Calla
     for make in (server_context, client_context):
         with pytest.raises(ConfigError, match=message):
             make(files)
+
+
+def test_neither_side_renegotiates_or_compresses(authority: Authority):
+    for make in (server_context, client_context):
+        context = make(authority.issue("node"))
+        assert context.options & ssl.OP_NO_RENEGOTIATION
+        assert context.options & ssl.OP_NO_COMPRESSION
+        assert context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
 def test_a_key_of_another_certificate_is_named(authority: Authority):

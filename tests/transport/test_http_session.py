@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import time
 from collections.abc import AsyncIterator, Callable
 from email.utils import parsedate_to_datetime
@@ -11,8 +12,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from raftlog.errors import OffsetOutOfRangeError, RaftlogError, UnknownOutcomeError, UnreachableError
+from raftlog.errors import OffsetOutOfRangeError, RaftlogError, UnknownOutcomeError, UnreachableError, from_wire
 from raftlog.model import Address
+from raftlog.request_marks import RequestMarks, is_request_id
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
@@ -170,3 +172,56 @@ async def test_a_change_is_sent_once_even_if_a_kept_connection_breaks(method: st
             await session.request(method, address, "/", timeout_ms=1_000)
 
     assert received == ["GET", method]
+
+
+async def test_an_error_shows_the_id_of_its_request(address: Address):
+    """Requests of aiohttp have an id in any case; the peer's own counts, if it has another one."""
+    async with HttpSession() as session:
+        for path in ("/refuse", "/drop"):
+            with pytest.raises(RaftlogError) as caught:
+                await session.request("GET", address, path, timeout_ms=5_000)
+            assert is_request_id(caught.value.request_id)
+            assert str(caught.value).endswith(f" [request {caught.value.request_id}]")
+
+
+async def test_batches_have_an_id_only_after_a_request_without_an_answer():
+    seen: list[str] = []
+    fails = iter([False, True, True, False, False])
+
+    async def produce(request: web.Request) -> web.Response:
+        seen.append(request.headers.get(media.REQUEST_ID, ""))
+        if next(fails):
+            request.transport.abort()
+        return web.json_response({})
+
+    app = web.Application()
+    app.router.add_post(paths.PRODUCE, produce)
+    async with TestServer(app) as server, HttpSession() as session:
+        to = Address("127.0.0.1", server.port)
+        failed = []
+        for _ in range(5):
+            try:
+                await session.request("POST", to, paths.PRODUCE, timeout_ms=5_000, body=b"x")
+            except UnknownOutcomeError as error:
+                failed.append(error.request_id)
+    assert [bool(text) for text in seen] == [False, False, True, True, False]
+    assert failed == ["", seen[2]]
+
+
+async def test_a_node_passes_on_the_id_of_the_request_that_it_handles(address: Address):
+    with RequestMarks("from-a-client").active():
+        async with HttpSession() as session:
+            with pytest.raises(OffsetOutOfRangeError) as caught:
+                await session.request("POST", address, paths.PRODUCE, timeout_ms=5_000, body=b"x")
+    assert caught.value.request_id == "from-a-client"
+
+
+@pytest.mark.parametrize("hostile", ["a b", "\n", "x" * 129, 7, None, {}])
+def test_an_id_of_a_hostile_server_is_not_shown(hostile: object):
+    error = from_wire({"code": "INVALID_REQUEST", "message": "why", "request_id": hostile})
+    assert (error.request_id, str(error)) == ("", "why")
+
+
+def test_errors_keep_their_request_when_they_are_copied_between_processes():
+    error = from_wire({"code": "INVALID_REQUEST", "message": "why", "request_id": "a-1"})
+    assert str(pickle.loads(pickle.dumps(error))) == "why [request a-1]"

@@ -91,7 +91,9 @@ class KafkaOffsets:
         sender: Sender,
         current_leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
     ) -> tuple[LeaderEpoch, Offset]:
-        """Return the largest epoch at or below one, and its end offset; -1 for both: it is older than the log.
+        """Return the largest epoch at or below one, and its end offset; -1 for both: the log has not begun.
+
+        An epoch that is older than every record has its end where the first record is, as in Kafka.
 
         Raises:
             RaftlogError: the sender may not describe the topic, or this broker cannot answer.
@@ -103,7 +105,9 @@ class KafkaOffsets:
         if leader_epoch == replica.state.leader_epoch:
             return leader_epoch, replica.log.log_end_offset
         found, end = replica.log.epochs.end_offset_for(leader_epoch, replica.log.log_end_offset)
-        return (NO_LEADER_EPOCH, -1) if found == NO_LEADER_EPOCH else (found, end)
+        if found != NO_LEADER_EPOCH:
+            return found, end
+        return (NO_LEADER_EPOCH, -1) if replica.log.last_epoch == NO_LEADER_EPOCH else (leader_epoch, end)
 
     async def delete_before(
         self, topic: str, partition: int, offset: Offset, *, timeout_ms: int, sender: Sender

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from raftlog.broker.appending import append_batch
 from raftlog.broker.context import BrokerContext
+from raftlog.broker.internal_topics import require_ordinary
+from raftlog.broker.kafka.transactional import KafkaTransactions, PartitionBatch, already_admitted, numbered_error
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
-from raftlog.model import ACKS_ALL, Acks, Offset, TopicId
+from raftlog.model import ACKS_ALL, NO_PRODUCER_EPOCH, Acks, Offset, ProducerEpoch, TopicId
 from raftlog.record.batch import Buffer, parse_header
 from raftlog.record.kafka.compression import too_large
 from raftlog.record.kafka.convert import FEW_RECORDS, from_kafka
@@ -63,6 +65,7 @@ class KafkaProduce:
     def __init__(self, context: BrokerContext, inflight: InflightLimits | None = None) -> None:
         self._context = context
         self._inflight = inflight
+        self._transactions = KafkaTransactions(context)
 
     async def append(
         self,
@@ -73,6 +76,7 @@ class KafkaProduce:
         sender: Sender,
         transactional_id: str = "",
         order: asyncio.Lock | None = None,
+        joins: bool = True,
     ) -> list[KafkaAppend]:
         """Append each batch; the results are in the order of the request.
 
@@ -81,6 +85,7 @@ class KafkaProduce:
             transactional_id: empty: none.
             order: the lock of a connection whose produce requests overlap: they append in the order of these calls, and
                 wait for their replicas together. None: they do not overlap.
+            joins: a batch adds its partition to the transaction (TV2).
         """
         try:
             if acks not in _ACKS:
@@ -93,28 +98,60 @@ class KafkaProduce:
             return [KafkaAppend(error=error) for _ in batches]
         most_ms = max(1, min(timeout_ms, self._context.config.broker.request_timeout_ms))
         if order is None:
-            converted = await self._convert(batches, sender)
-            works = self._appends(batches, converted, _ACKS[acks], most_ms, transactional_id)
+            works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins)
             return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
         async with order:
-            converted = await self._convert(batches, sender)
-            works = self._appends(batches, converted, _ACKS[acks], most_ms, transactional_id)
+            works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins)
             appends = asyncio.gather(*works)
             await _begun(appends)
         return await appends
 
-    def _appends(
+    async def _works(
         self,
         batches: Sequence[KafkaBatch],
-        converted: Sequence[bytearray | RaftlogError],
+        sender: Sender,
         acks: Acks,
         timeout_ms: int,
         transactional_id: str,
+        joins: bool,
     ) -> list[Coroutine[None, None, KafkaAppend]]:
+        """Convert the batches and find their transactions; return an append for each."""
+        converted = await self._convert(batches, sender)
+        since = [NO_PRODUCER_EPOCH] * len(batches)
+        if transactional_id:
+            converted, since = await self._number(batches, converted, transactional_id, joins, timeout_ms)
         return [
-            self._append(batch, ours, acks, timeout_ms, transactional_id)
-            for batch, ours in zip(batches, converted, strict=True)
+            self._append(batch, ours, acks, timeout_ms, transactional_id, epoch)
+            for batch, ours, epoch in zip(batches, converted, since, strict=True)
         ]
+
+    async def _number(
+        self,
+        batches: Sequence[KafkaBatch],
+        converted: Sequence[bytearray | RaftlogError],
+        transactional_id: str,
+        joins: bool,
+        timeout_ms: int,
+    ) -> tuple[list[bytearray | RaftlogError], list[ProducerEpoch]]:
+        """Return the batches, or why they are refused, and for each what `ProducerStates.check` has as `since`."""
+        made, since = list(converted), [NO_PRODUCER_EPOCH] * len(batches)
+        places, ready = list[int](), list[PartitionBatch]()
+        for place, (batch, ours) in enumerate(zip(batches, converted, strict=True)):
+            try:
+                require_ordinary(batch.topic)
+            except RaftlogError as error:
+                made[place] = ours if isinstance(ours, RaftlogError) else error
+            else:
+                if not isinstance(ours, RaftlogError):
+                    places.append(place)
+                    ready.append(PartitionBatch(batch.topic, batch.partition, ours))
+        found = await self._transactions.number(transactional_id, ready, joins=joins, timeout_ms=timeout_ms)
+        for place, epoch in zip(places, found, strict=True):
+            if isinstance(epoch, RaftlogError):
+                made[place] = numbered_error(epoch, joins=joins)
+            else:
+                since[place] = epoch
+        return made, since
 
     async def _convert(self, batches: Sequence[KafkaBatch], sender: Sender) -> list[bytearray | RaftlogError]:
         limits = [self._limit_of(batch, sender) for batch in batches]
@@ -132,7 +169,13 @@ class KafkaProduce:
             return error
 
     async def _append(
-        self, batch: KafkaBatch, ours: bytearray | RaftlogError, acks: Acks, timeout_ms: int, transactional_id: str
+        self,
+        batch: KafkaBatch,
+        ours: bytearray | RaftlogError,
+        acks: Acks,
+        timeout_ms: int,
+        transactional_id: str,
+        since: ProducerEpoch,
     ) -> KafkaAppend:
         held = 0
         try:
@@ -152,6 +195,8 @@ class KafkaProduce:
                 timeout_ms,
                 topic_id=batch.topic_id,
                 transactional_id=transactional_id,
+                admit=already_admitted if transactional_id else None,
+                since=since,
             )
         except RaftlogError as error:
             return KafkaAppend(error=_for_producer(error))
@@ -224,10 +269,11 @@ def _for_producer(error: RaftlogError) -> RaftlogError:
     """Return the error that makes Kafka's producers do what this one asks for.
 
     - They take DUPLICATE_SEQUENCE_NUMBER for success. Here it says that other records have the sequence.
-    - Some do not send again after an error of quotas. They do after NOT_ENOUGH_REPLICAS: nothing was appended, either.
+    - Some do not send again after an error of quotas, and some without a pause after CONCURRENT_TRANSACTIONS. All do
+      after NOT_ENOUGH_REPLICAS: nothing was appended, either.
     """
     if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
         return InvalidRequestError(error.message, code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, details=error.details)
-    if isinstance(error, OverloadedError):
+    if isinstance(error, OverloadedError) or error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
         return OverloadedError(error.message, code=ErrorCode.NOT_ENOUGH_REPLICAS, details=error.details)
     return error

@@ -8,13 +8,14 @@ from collections.abc import Awaitable
 from raftlog.broker.lean.identity import LeanIdentity
 from raftlog.broker.lean.quotas import LeanQuotas
 from raftlog.broker.lean.routes import LeanRequest, LeanRoutes
+from raftlog.request_marks import RequestMarks
 from raftlog.security.identity import UNKNOWN_SENDER
 
 
 class LeanAdmission:
     """The rights, quotas and limits of one connection's current request."""
 
-    __slots__ = ("_entered", "_held_bytes", "_identity", "_routes", "quotas", "sender")
+    __slots__ = ("_entered", "_held_bytes", "_identity", "_routes", "marks", "quotas", "sender")
 
     def __init__(self, routes: LeanRoutes) -> None:
         self._routes = routes
@@ -22,6 +23,8 @@ class LeanAdmission:
         """Finds the senders of requests; None: every sender is served."""
         self.sender = UNKNOWN_SENDER
         """The sender of the current request."""
+        self.marks = RequestMarks()
+        """The id and the trace context of the current request."""
         self.quotas: LeanQuotas | None = None
         """The connection's use of its sender's quotas; None: no quota applies."""
         self._entered = False

@@ -1,8 +1,9 @@
 """One connection of the lean path, as an asyncio protocol.
 
-It parses each request strictly, receives the body into a reused buffer, answers, and only then reads the connection's
-next request. Any other request goes to aiohttp together with the connection, which stays there: aiohttp has the same
-routes and all others. So this path supports few features of HTTP, and never guesses (docs/adr/0012).
+It hands a connection whose first byte begins a Kafka frame to Kafka's protocol. It parses each request strictly,
+receives the body into a reused buffer, answers, and only then reads the connection's next request. Any other request
+goes to aiohttp together with the connection, which stays there: aiohttp has the same routes and all others. So this
+path supports few features of HTTP, and never guesses (docs/adr/0012).
 """
 
 from __future__ import annotations
@@ -14,21 +15,26 @@ from functools import partial
 from time import perf_counter
 from typing import cast
 
+from raftlog.broker.kafka.connection import KafkaConnection
 from raftlog.broker.lean.admission import LeanAdmission
 from raftlog.broker.lean.deadline import Deadline
+from raftlog.broker.lean.head_fields import split_head
 from raftlog.broker.lean.input import DISCARDED, LeanInput
 from raftlog.broker.lean.muting import LeanMuting
 from raftlog.broker.lean.reply import encode_reply, late_reply
-from raftlog.broker.lean.routes import LeanRequest, LeanRoutes, split_credentials
+from raftlog.broker.lean.routes import LeanRequest, LeanRoutes
 from raftlog.broker.raw import RawReply
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError
+from raftlog.request_marks import RequestMarks, current_marks
 from raftlog.runtime import Clock
 from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import RequestLimits
+from raftlog.serving.loop_turns import start_now
 from raftlog.serving.metered import Metered
 from raftlog.transport.socket_writer import Part, SocketWriter
 from raftlog.wire import http1
+from raftlog.wire.kafka.framing import is_kafka
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +48,8 @@ class LeanConnection(asyncio.BufferedProtocol):
         on_begin: called when the connection is established; one whose TLS handshake fails never is.
         on_end: called when the connection is closed or handed over.
         rates: limits how often connections begin; None: no limit, or it was applied already.
+        kafka: returns the protocol for a connection of an address that speaks Kafka's protocol, and counts it from then
+            on; None: this listener does not serve Kafka's protocol.
     """
 
     def __init__(
@@ -55,8 +63,11 @@ class LeanConnection(asyncio.BufferedProtocol):
         on_begin: Callable[[LeanConnection], None],
         on_end: Callable[[LeanConnection], None],
         rates: ConnectionRates | None = None,
+        kafka: Callable[[str], KafkaConnection] | None = None,
     ) -> None:
         self._routes = routes
+        self._kafka = kafka
+        """Used for the connection's first byte only."""
         self._limits = limits
         self._connections = connections
         self._rates = rates
@@ -74,7 +85,7 @@ class LeanConnection(asyncio.BufferedProtocol):
         """The task that answers the current request."""
         self._reads_head = False
         """Whether a head is being received, under a deadline."""
-        self._ending = self._lost = False
+        self._ending = self._lost = self._is_starting = False
 
     # What the event loop calls.
 
@@ -165,6 +176,11 @@ class LeanConnection(asyncio.BufferedProtocol):
     # Reading.
 
     def _read_head(self) -> None:
+        if self._kafka is not None:
+            kafka, self._kafka = self._kafka, None
+            if is_kafka(self._input.first):
+                self._serve_kafka(kafka)
+                return
         whole = self._input.head()
         if whole is None:
             if self._input.is_full:
@@ -174,7 +190,7 @@ class LeanConnection(asyncio.BufferedProtocol):
                 self._deadline.within(self._limits.head_s)
             return
         self._reads_head = False
-        head, credentials = split_credentials(whole)
+        head, credentials, self._admission.marks = split_head(whole)
         request = self._routes.match(head)
         if request is None:
             self._request_handover()
@@ -239,12 +255,23 @@ class LeanConnection(asyncio.BufferedProtocol):
         else:
             self._wait_for(self._routes.turnstile.enter(self._address), self._hand_over_now)
 
-    def _hand_over_now(self) -> None:
+    def _serve_kafka(self, kafka: Callable[[str], KafkaConnection]) -> None:
+        """Hand the connection and the bytes read to Kafka's protocol, which serves it until it closes."""
+        handler = kafka(self._given_up())
+        self._transport.set_protocol(handler)
+        handler.connection_made(self._transport)
+        handler.begin(self._input.all())
+
+    def _given_up(self) -> str:
+        """Stop serving and counting the connection here; return its address."""
         self._leave()
         self._out.lost()
         assert self._address is not None
         address, self._address = self._address, None
-        handler = self._hand_over(address)
+        return address
+
+    def _hand_over_now(self) -> None:
+        handler = self._hand_over(self._given_up())
         self._transport.set_protocol(handler)
         handler.connection_made(self._transport)
         handler.data_received(self._input.all())
@@ -269,15 +296,43 @@ class LeanConnection(asyncio.BufferedProtocol):
         throttle_ms = 0 if quotas is None else quotas.end(0, 0.0)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             self._ending = True
-        self._start(self._send(self._routes.refuse(request, error), throttle_ms))
+        self._start(self._send(self._routes.refuse(request, error, self._admission.marks), throttle_ms))
 
     def _start(self, answering: Coroutine[None, None, None]) -> None:
         self._deadline.clear()
-        self._task = self._loop.create_task(answering)
-        self._task.add_done_callback(self._on_answered)
+        if self._is_starting:  # A pipelined request gets a turn of its own.
+            task = self._loop.create_task(self._until_answered(answering))
+        else:
+            self._is_starting = True
+            try:
+                task = start_now(self._loop, self._until_answered(answering))
+            finally:
+                self._is_starting = False
+        if not task.done():
+            self._task = task
+            task.add_done_callback(self._on_task_end)
+        elif task.cancelled() or task.exception() is not None:
+            self._on_task_end(task)
+
+    async def _until_answered(self, answering: Coroutine[None, None, None]) -> None:
+        """Answer, and continue with the connection in the same step: a callback would take another turn of the loop."""
+        failed: Exception | None = None
+        try:
+            await answering
+        except Exception as error:  # noqa: BLE001  (`_on_answered` logs it)
+            failed = error
+        if self._task is not None:
+            self._task.remove_done_callback(self._on_task_end)
+        self._on_answered(failed)
+
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
+        """Handle the end of a task that was cancelled, perhaps before its first step, or that failed badly."""
+        failed = None if task.cancelled() else task.exception()
+        self._on_answered(failed or asyncio.CancelledError())
 
     async def _answer(self, request: LeanRequest, body: memoryview, arrived: float) -> None:
         began, quotas, sender = perf_counter(), self._admission.quotas, self._admission.sender
+        current_marks.set(self._admission.marks)  # In the context of this task, which answers one request.
         if quotas is None or not quotas.is_metered:
             reply, throttle_ms = await self._routes.handle(request, body, sender), 0
         else:
@@ -295,18 +350,17 @@ class LeanConnection(asyncio.BufferedProtocol):
         await self._out.send(self._encoded(reply, throttle_ms))
 
     def _encoded(self, reply: RawReply, throttle_ms: int) -> list[Part]:
-        return encode_reply(reply, self._clock.wall_us() // 1_000_000, throttle_ms, closes=self._ending)
+        second, request_id = self._clock.wall_us() // 1_000_000, self._admission.marks.shown(reply.status)
+        return encode_reply(reply, second, throttle_ms, closes=self._ending, request_id=request_id)
 
-    def _on_answered(self, task: asyncio.Task[None]) -> None:
+    def _on_answered(self, failed: BaseException | None) -> None:
         self._task = None
         self._admission.end()
         if self._lost:
-            if not task.cancelled():
-                task.exception()  # The peer has disconnected; the error does not matter.
-            return
-        if task.cancelled() or (error := task.exception()) is not None:
-            if not task.cancelled() and not isinstance(error, OSError):
-                _log.error("answering %s failed", self._transport.get_extra_info("peername"), exc_info=error)
+            return  # The peer has disconnected; an error does not matter.
+        if failed is not None:
+            if not isinstance(failed, OSError | asyncio.CancelledError):
+                _log.error("answering %s failed", self._transport.get_extra_info("peername"), exc_info=failed)
             self._transport.abort()
             return
         self._next()
@@ -336,7 +390,10 @@ class LeanConnection(asyncio.BufferedProtocol):
         if received.unwanted or self._ending or received.is_idle:
             self._transport.close()
             return
-        late = late_reply(received.received, "body") if request else late_reply(received.held, "head")
+        if request is None:
+            self._admission.marks = RequestMarks()
+        late_part = (received.received, "body") if request else (received.held, "head")
+        late = late_reply(*late_part, self._admission.marks)
         left = request.length - received.received if request else http1.MAX_HEAD_BYTES
         self._end_request()
         received.held, received.unwanted, self._ending = 0, left, True

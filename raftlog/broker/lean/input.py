@@ -54,6 +54,11 @@ class LeanInput:
         return None if end < 0 else bytes(memoryview(self._head)[: end + len(http1.HEAD_END)])
 
     @property
+    def first(self) -> int:
+        """The first byte in the head buffer, which has one."""
+        return self._head[0]
+
+    @property
     def asks_for_health(self) -> bool:
         """Whether this is a health check, which is answered under any load."""
         return bytes(self._head[:_HEALTH_BYTES]).startswith(_HEALTH)

@@ -7,36 +7,39 @@ from functools import lru_cache
 
 from raftlog.broker.raw import RawReply
 from raftlog.errors import ErrorCode, InvalidRequestError
+from raftlog.request_marks import RequestMarks
 from raftlog.transport.socket_writer import Part
 from raftlog.wire import http1, media
 
 
-def encode_reply(reply: RawReply, second: int, throttle_ms: int, *, closes: bool) -> list[Part]:
+def encode_reply(reply: RawReply, second: int, throttle_ms: int, *, closes: bool, request_id: str = "") -> list[Part]:
     """Return a reply's head and the parts of its body.
 
     Args:
         second: the time in seconds since 1970 UTC.
         throttle_ms: for how long the connection is muted afterwards because of a quota; 0: it is not.
         closes: whether the connection is closed afterwards.
+        request_id: the request's id; "": it is not shown.
     """
     fields = [
         ("Content-Type", reply.content_type),
         ("Content-Length", reply.length),
         ("Date", _date(second)),
         *reply.headers.items(),
+        *(((media.REQUEST_ID, request_id),) if request_id else ()),
         *(((media.THROTTLE_MS, throttle_ms),) if throttle_ms else ()),
         *((("Connection", "close"),) if closes else ()),
     ]
     return [http1.encode_head(http1.status_line(reply.status), fields), *reply.parts]
 
 
-def late_reply(received: int, part: str) -> RawReply:
+def late_reply(received: int, part: str, marks: RequestMarks) -> RawReply:
     """Return the reply to a request whose `part` (head, body) did not arrive completely before its deadline."""
     late = InvalidRequestError(
         f"the request took too long to arrive: received {received} bytes of its {part}; nothing was done",
         code=ErrorCode.INVALID_REQUEST,
     )
-    return RawReply.of_error(late, status=408)
+    return RawReply.of_error(late, status=408, marks=marks)
 
 
 @lru_cache(maxsize=4)

@@ -14,6 +14,7 @@ from raftlog.broker.http import PLAIN_FORMS
 from raftlog.broker.quotas import QuotaGate
 from raftlog.broker.raw import RawReply, RawRequest, RawRoute
 from raftlog.errors import RaftlogError
+from raftlog.request_marks import RequestMarks
 from raftlog.security.authenticators import Identified
 from raftlog.security.guard import Guard
 from raftlog.security.identity import ON_BEHALF_OF, UNKNOWN_SENDER, Peer, Sender
@@ -32,8 +33,6 @@ _FIELDS = frozenset(
     }
 )  # fmt: skip
 """Header fields that this path ignores or supports. A request with another one goes to aiohttp."""
-_CREDENTIALS = (b"\r\nAuthorization: ", b"\r\nauthorization: ")
-"""As clients spell the field. A head with another form goes to aiohttp."""
 _CACHED_HEADS, _CACHED_HEAD_BYTES = 256, 1 << 10
 _PLAIN = "[A-Za-z0-9._-]"
 _QUERY = re.compile(rf"({_PLAIN}+={_PLAIN}*(&{_PLAIN}+={_PLAIN}*)*)?")
@@ -54,18 +53,6 @@ class LeanRequest:
     client_id: str = ""
     node: str | None = None
     """The broker that sends it, in `media.NODE`."""
-
-
-def split_credentials(head: bytes) -> tuple[bytes, str | None]:
-    """Return a head without its `Authorization` field, and the field: heads are cached, credentials are not."""
-    begin = head.find(_CREDENTIALS[0])
-    if begin < 0 and (begin := head.find(_CREDENTIALS[1])) < 0:
-        return head, None
-    end = head.find(b"\r\n", begin + 2)
-    text = head[begin + len(_CREDENTIALS[0]) : end].decode("latin-1")
-    if not (text.isascii() and text.isprintable()):
-        return head, None
-    return head[:begin] + head[end:], text.strip(" ")
 
 
 class LeanRoutes:
@@ -228,9 +215,9 @@ class LeanRoutes:
             route.times.queue.observe(began - arrived)
             route.times.answer.observe(now - handled)
 
-    def refuse(self, request: LeanRequest, error: RaftlogError) -> RawReply:
+    def refuse(self, request: LeanRequest, error: RaftlogError, marks: RequestMarks) -> RawReply:
         """Return the reply to a refused request."""
-        reply = RawReply.of_error(error)
+        reply = RawReply.of_error(error, marks=marks)
         self._count(request.route.path, reply.status)
         return reply
 

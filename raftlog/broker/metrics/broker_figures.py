@@ -39,8 +39,9 @@ class BrokerFigures:
         page.add("raftlog_metadata_offset", context.listener.offset)
         page.add("raftlog_parked_requests", self._parked.count, kind="fetch")
         page.add("raftlog_parked_requests", context.groups.parked, kind="heartbeat")
+        page.add("raftlog_parked_requests", context.groups.classic.parked, kind="classic_member")
         await show_replicas(page, context.replicas, context.metrics.partition, detail=detail)
-        page.add("raftlog_group_rebalances_total", context.groups.rebalances)
+        page.add("raftlog_group_rebalances_total", context.groups.rebalances + context.groups.classic.generations)
         await show_groups(page, context.groups.runtime.active.values(), context.replicas, detail=detail)
         now_ms = context.clock.wall_us() // 1000
         await show_transactions(page, context.transactions.runtime.active.values(), now_ms)

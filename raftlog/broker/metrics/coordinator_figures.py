@@ -35,7 +35,11 @@ async def show_groups(page: Page, states: Iterable[GroupsState], replicas: Repli
         async for group in in_slices(state.groups.values(), _SLICE):
             phases[group.phase] += 1
             members += len(group.members)
-        phases["Empty"] += sum(group_id not in state.groups for group_id in state.offsets)
+        async for classic in in_slices(state.classic.values(), _SLICE):
+            phases[classic.phase] += 1
+            members += len(classic.members)
+        known = state.groups.keys() | state.classic.keys()
+        phases["Empty"] += sum(group_id not in known for group_id in state.offsets)
         async for committed in _committed(state.offsets):
             group_id, topic, partition = committed.group_id, committed.topic, committed.partition
             replica = replicas.find(topic, partition)

@@ -8,7 +8,7 @@ from typing import Any
 
 from raftlog.broker.openapi.operation import TAGS, Contents, Operation, Raw
 from raftlog.broker.openapi.operations import OPERATIONS
-from raftlog.broker.openapi.parameters import CLIENT_ID, DEADLINE, PATH_VARIABLES, Parameter
+from raftlog.broker.openapi.parameters import CLIENT_ID, DEADLINE, PASS_ON, PATH_VARIABLES, REQUEST_ID, Parameter
 from raftlog.broker.openapi.schemas import Schema, Schemas, described_fields
 from raftlog.error_codes import HTTP_STATUS, ErrorCode
 from raftlog.errors import from_wire
@@ -46,6 +46,9 @@ _THROTTLE = Parameter(
 )
 _RETRY_AFTER = Parameter(name="Retry-After", integer=True, meaning="seconds to wait before the next attempt")
 _CHALLENGE = Parameter(name="WWW-Authenticate", meaning="which credentials the broker accepts")
+_SHOWN_ID = Parameter(
+    name=media.REQUEST_ID, meaning="the request's id, which the broker's log shows, too; the client's, if it sent one"
+)
 _LOCATION = Parameter(name="Location", meaning="the same request at the broker that can answer it")
 
 
@@ -87,8 +90,8 @@ def document_of(routes: Iterable[Route], operations: Iterable[Operation]) -> dic
         "components": {
             "schemas": _with_codes(builder.schemas.components),
             "responses": dict(sorted(builder.responses.items())),
-            "parameters": {one.name: _parameter(one, "header") for one in (DEADLINE, CLIENT_ID)},
-            "headers": {one.name: _header(one) for one in (_THROTTLE, _RETRY_AFTER, _CHALLENGE, _LOCATION)},
+            "parameters": {one.name: _parameter(one, "header") for one in (DEADLINE, CLIENT_ID, REQUEST_ID)},
+            "headers": {one.name: _header(one) for one in (_THROTTLE, _RETRY_AFTER, _CHALLENGE, _LOCATION, _SHOWN_ID)},
             "securitySchemes": _SECURITY_SCHEMES,
         },
     }
@@ -137,9 +140,8 @@ class _Builder:
 
     def operation(self, route: Route, operation: Operation) -> dict[str, Any]:
         """Return the operation object."""
-        only = f"Other brokers than {operation.redirects} answer 307." if operation.redirects else ""
         details = _LINK.sub(r"\1", operation.details)
-        described = " ".join(filter(None, (details, only, f"Needs: {needs(route)}.")))
+        described = " ".join(filter(None, (details, operation.only_there, f"Needs: {needs(route)}.")))
         plain: dict[str, Any] = {
             "operationId": operation.id,
             "tags": [operation.tag],
@@ -165,9 +167,9 @@ class _Builder:
             found[str(status)] |= {"headers": headers} if headers else {}
         for status in _errors_of(route, operation):
             found[str(status)] = self._error(status, operation.error_body, operation.error_marks.get(status, ()))
-        if operation.redirects:
+        if operation.redirects and operation.elsewhere == 307:
             answer = _response(f"Send the request to {operation.redirects}.", self._content({media.JSON: ErrorAnswer}))
-            found["307"] = answer | {"headers": _references((*_HEADERS_OF[307], _THROTTLE))}
+            found["307"] = answer | {"headers": _references((*_HEADERS_OF[307], _THROTTLE, _SHOWN_ID))}
         found["default"] = self._error(None, operation.error_body)
         return dict(sorted(found.items()))
 
@@ -183,7 +185,7 @@ class _Builder:
             if status == _LATE:
                 text = "The body took too long to arrive, and the connection is closed; nothing was done."
             self.responses[name] = _response(text, {media.JSON: {"schema": schema}})
-            self.responses[name]["headers"] = _references((*_HEADERS_OF.get(status or 0, ()), _THROTTLE))
+            self.responses[name]["headers"] = _references((*_HEADERS_OF.get(status or 0, ()), _THROTTLE, _SHOWN_ID))
         if not marks:
             return {"$ref": f"#/components/responses/{name}"}
         shared = self.responses[name]
@@ -228,10 +230,10 @@ def _parameters(operation: Operation) -> Iterator[Schema]:
         yield _parameter(PATH_VARIABLES[name], "path")
     for parameter in operation.query:
         yield _parameter(parameter, "query")
-    for parameter in operation.headers:
+    for parameter in (*operation.headers, *((PASS_ON,) if operation.may_be_passed_on else ())):
         yield _parameter(parameter, "header")
     if not operation.unlimited:
-        yield from ({"$ref": f"#/components/parameters/{one.name}"} for one in (DEADLINE, CLIENT_ID))
+        yield from ({"$ref": f"#/components/parameters/{one.name}"} for one in (DEADLINE, CLIENT_ID, REQUEST_ID))
 
 
 def _parameter(parameter: Parameter, place: str) -> Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftlog.broker.openapi.operation import Operation, json_of
-from raftlog.broker.openapi.parameters import SCOPE
+from raftlog.broker.openapi.parameters import BROKER_SCOPE, PAGE, SCOPE, STATE
 from raftlog.errors import ErrorCode as E
 from raftlog.wire import paths
 from raftlog.wire.answers import DeletedGroup
@@ -31,6 +31,7 @@ from raftlog.wire.transactions import (
 )
 
 _COORDINATOR = "the group's coordinator"
+_OF_TRANSACTIONS = "the transaction's coordinator"
 _COORDINATED = (
     E.COORDINATOR_NOT_AVAILABLE,
     E.COORDINATOR_LOAD_IN_PROGRESS,
@@ -38,7 +39,13 @@ _COORDINATED = (
     E.REQUEST_TIMED_OUT,
     E.NOT_ENOUGH_REPLICAS,
 )
-_MEMBER = (E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH, E.STALE_MEMBER_EPOCH)
+_MEMBER = (
+    E.UNKNOWN_MEMBER_ID,
+    E.FENCED_MEMBER_EPOCH,
+    E.STALE_MEMBER_EPOCH,
+    E.ILLEGAL_GENERATION,
+    E.REBALANCE_IN_PROGRESS,
+)
 _PRODUCER = (E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_ID_MAPPING, E.PRODUCER_FENCED, E.INVALID_TXN_STATE)
 
 GROUP_OPERATIONS = (
@@ -58,7 +65,8 @@ GROUP_OPERATIONS = (
         id="listGroups",
         tag="Groups",
         summary="List the groups, at any broker",
-        query=(SCOPE,),
+        details="`matching` counts the groups on all pages, and `next` is the `after` of the next page.",
+        query=(SCOPE, *PAGE),
         answers={200: json_of(GroupsResponse)},
         errors=(E.COORDINATOR_LOAD_IN_PROGRESS,),
     ),
@@ -101,6 +109,7 @@ GROUP_OPERATIONS = (
             E.INVALID_REGULAR_EXPRESSION,
             E.INVALID_GROUP_ID,
             E.GROUP_MAX_SIZE_REACHED,
+            E.INCONSISTENT_GROUP_PROTOCOL,
         ),
         redirects=_COORDINATOR,
     ),
@@ -156,7 +165,9 @@ TRANSACTION_OPERATIONS = (
         path=paths.TRANSACTIONS,
         id="listTransactions",
         tag="Transactions",
-        summary="List the transactions that this broker coordinates",
+        summary="List the transactional ids, and their transactions",
+        details="`matching` counts those on all pages, and `next` is the `after` of the next page.",
+        query=(BROKER_SCOPE, STATE, *PAGE),
         answers={200: json_of(TransactionsResponse)},
         errors=(E.COORDINATOR_LOAD_IN_PROGRESS,),
     ),
@@ -168,6 +179,8 @@ TRANSACTION_OPERATIONS = (
         summary="Describe a transaction",
         answers={200: json_of(TransactionInfo)},
         errors=(*_COORDINATED, E.TRANSACTIONAL_ID_NOT_FOUND),
+        redirects=_OF_TRANSACTIONS,
+        elsewhere=421,
     ),
     Operation(
         method="POST",
@@ -179,6 +192,8 @@ TRANSACTION_OPERATIONS = (
         body=json_of(InitTransactionsBody),
         answers={200: json_of(TransactionalProducer)},
         errors=(*_COORDINATED, E.CONCURRENT_TRANSACTIONS, E.INVALID_TRANSACTION_TIMEOUT),
+        redirects=_OF_TRANSACTIONS,
+        elsewhere=421,
     ),
     Operation(
         method="POST",
@@ -190,6 +205,8 @@ TRANSACTION_OPERATIONS = (
         body=json_of(EndTransactionBody),
         answers={200: json_of(TransactionalProducer)},
         errors=(*_COORDINATED, *_PRODUCER, E.CONCURRENT_TRANSACTIONS, E.TRANSACTION_ABORTABLE),
+        redirects=_OF_TRANSACTIONS,
+        elsewhere=421,
     ),
     Operation(
         method="POST",
@@ -211,6 +228,8 @@ TRANSACTION_OPERATIONS = (
         details="See [transactions](../explanation/transactions.md#sets-many-producers-one-end).",
         answers={200: json_of(TransactionSetInfo)},
         errors=_COORDINATED,
+        redirects=_OF_TRANSACTIONS,
+        elsewhere=421,
     ),
     Operation(
         method="POST",
@@ -221,5 +240,7 @@ TRANSACTION_OPERATIONS = (
         body=json_of(EndSetBody),
         answers={200: json_of(TransactionSetInfo)},
         errors=(*_COORDINATED, *_PRODUCER, E.CONCURRENT_TRANSACTIONS),
+        redirects=_OF_TRANSACTIONS,
+        elsewhere=421,
     ),
 )

@@ -7,6 +7,7 @@ from raftlog.broker.openapi.parameters import (
     ACKS,
     AT,
     ISOLATION,
+    LEADER_SCOPE,
     RECORDS,
     TIMEOUT_MS,
     TOPIC_READ,
@@ -29,6 +30,7 @@ from raftlog.wire.data import (
     ProduceResult,
     ProducerIdResponse,
 )
+from raftlog.wire.offsets import OffsetsBody, OffsetsResponse
 
 _BATCHES = Raw(meaning="record batches, as stored")
 _ARROW = Raw(meaning="an Arrow IPC stream")
@@ -199,6 +201,17 @@ RECORD_OPERATIONS = (
         details="With `rack` the leader may name a replica there. Each partition has a result of its own.",
         body=json_of(FetchRequest),
         answers={200: {media.FRAME: Raw(meaning="a frame: the batches of each partition", head=FetchResponse)}},
+    ),
+    Operation(
+        method="POST",
+        path=paths.MANY_OFFSETS,
+        id="findManyOffsets",
+        tag="Fetch",
+        summary="Find offsets of many partitions, at any broker",
+        details="As for one partition; at most 10,000. Each has an error of its own.",
+        query=(AT, ISOLATION, LEADER_SCOPE),
+        body=json_of(OffsetsBody),
+        answers={200: json_of(OffsetsResponse)},
     ),
     Operation(
         method="GET",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftlog.broker.openapi.operation import Operation, json_of
-from raftlog.broker.openapi.parameters import ACL_FILTER, CONSISTENCY
+from raftlog.broker.openapi.parameters import ACL_FILTER, AUDIT, CONSISTENCY, LIMIT, PAGE
 from raftlog.errors import ErrorCode as E
 from raftlog.wire import paths
 from raftlog.wire.admin import (
@@ -16,6 +16,7 @@ from raftlog.wire.admin import (
     UsersResponse,
 )
 from raftlog.wire.answers import DeletedUser
+from raftlog.wire.audit import AuditResponse
 from raftlog.wire.logins import LoginAnswer, LoginChallenge, LoginRequest
 
 _QUORUM = (E.QUORUM_NOT_AVAILABLE, E.REQUEST_TIMED_OUT)
@@ -26,7 +27,7 @@ SECURITY_OPERATIONS = (
         path=paths.LOGIN,
         id="logIn",
         tag="Security",
-        summary="Take one of the two messages of a login by SCRAM-SHA-256",
+        summary="Take one of the two messages of a login by SCRAM",
         details="The last answer has a session token. See [log in](http.md#log-in).",
         body=json_of(LoginRequest),
         answers={200: json_of(LoginChallenge | LoginAnswer)},
@@ -38,7 +39,7 @@ SECURITY_OPERATIONS = (
         id="listUsers",
         tag="Security",
         summary="List the users",
-        query=(CONSISTENCY,),
+        query=(CONSISTENCY, *PAGE),
         answers={200: json_of(UsersResponse)},
         errors=_QUORUM,
     ),
@@ -48,7 +49,7 @@ SECURITY_OPERATIONS = (
         id="putUser",
         tag="Security",
         summary="Create a user, or change the password",
-        details="Only the password's verifier (SCRAM-SHA-256, RFC 5802) is stored.",
+        details="Only what verifies the password (SCRAM-SHA-256 and SCRAM-SHA-512, RFC 5802) is stored.",
         body=json_of(PasswordBody),
         answers={200: json_of(UserInfo)},
         errors=_QUORUM,
@@ -69,7 +70,7 @@ SECURITY_OPERATIONS = (
         tag="Security",
         summary="List the access rules that match",
         details="See [access rules](access-rules.md).",
-        query=(*ACL_FILTER, CONSISTENCY),
+        query=(*ACL_FILTER, CONSISTENCY, LIMIT),
         answers={200: json_of(AclsResponse)},
         errors=_QUORUM,
     ),
@@ -114,5 +115,19 @@ SECURITY_OPERATIONS = (
         body=json_of(QuotaRequest),
         answers={200: json_of(QuotasResponse)},
         errors=_QUORUM,
+    ),
+    Operation(
+        method="GET",
+        path=paths.AUDIT,
+        id="readAudit",
+        tag="Security",
+        summary="Return lines of a broker's audit log that match, newest first",
+        details="See [the audit log](../how-to/keep-an-audit-log.md#read-it-at-a-broker). A page ends after `limit` "
+        "lines, after 16 MiB of the files, or after a million characters; `next` is the `before` of the next one, also "
+        "where a page has no lines.",
+        query=AUDIT,
+        answers={200: json_of(AuditResponse)},
+        errors=(E.NOT_FOUND, E.KAFKA_STORAGE_ERROR),
+        redirects="the broker in the path",
     ),
 )

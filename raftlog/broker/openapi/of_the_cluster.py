@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from raftlog.broker.openapi.operation import Operation, Raw, json_of
-from raftlog.broker.openapi.parameters import CONSISTENCY, DETAIL, IF_NONE_MATCH, TOPIC_NAMES, Parameter
+from raftlog.broker.openapi.parameters import (
+    CONSISTENCY,
+    DETAIL,
+    IF_NONE_MATCH,
+    LOGS_OF,
+    ONLY,
+    PAGE,
+    TOPIC_NAMES,
+    Parameter,
+)
 from raftlog.errors import ErrorCode as E
 from raftlog.wire import media, paths
 from raftlog.wire.admin import (
@@ -32,6 +41,7 @@ from raftlog.wire.metadata import (
     TopicInfo,
     TopicsResponse,
 )
+from raftlog.wire.settings import SettingsResponse
 
 _QUORUM = (E.QUORUM_NOT_AVAILABLE, E.REQUEST_TIMED_OUT)
 _THAT_BROKER = "the broker in the path"
@@ -53,7 +63,8 @@ TOPIC_OPERATIONS = (
         id="listTopics",
         tag="Topics",
         summary="List the topics",
-        query=(CONSISTENCY,),
+        details="`matching` counts the topics on all pages, and `next` is the `after` of the next page.",
+        query=(CONSISTENCY, *PAGE),
         answers={200: json_of(TopicsResponse)},
         errors=_QUORUM,
     ),
@@ -84,6 +95,17 @@ TOPIC_OPERATIONS = (
         summary="Describe a topic",
         query=(CONSISTENCY,),
         answers={200: json_of(TopicInfo)},
+        errors=(*_QUORUM, E.UNKNOWN_TOPIC_OR_PARTITION),
+    ),
+    Operation(
+        method="GET",
+        path=paths.TOPIC_SETTINGS,
+        id="describeTopicSettings",
+        tag="Topics",
+        summary="List the settings of a topic that are in force, with where each value comes from",
+        details="As this broker has them: brokers may have defaults of their own.",
+        query=(CONSISTENCY,),
+        answers={200: json_of(SettingsResponse)},
         errors=(*_QUORUM, E.UNKNOWN_TOPIC_OR_PARTITION),
     ),
     Operation(
@@ -220,10 +242,23 @@ CLUSTER_OPERATIONS = (
     ),
     Operation(
         method="GET",
+        path=paths.BROKER_SETTINGS,
+        id="describeBrokerSettings",
+        tag="Cluster",
+        summary="List the settings of a broker that are in force, with where each value comes from",
+        details="Those of security and TLS are left out.",
+        query=(CONSISTENCY,),
+        answers={200: json_of(SettingsResponse)},
+        errors=(*_QUORUM, E.NOT_FOUND),
+        redirects=_THAT_BROKER,
+    ),
+    Operation(
+        method="GET",
         path=paths.LOG_DIRS,
         id="describeLogDirs",
         tag="Cluster",
         summary="Describe a broker's folders: disks, and each replica's size, offsets and damage",
+        query=(LOGS_OF, ONLY),
         answers={200: json_of(LogDirsResponse)},
         errors=(E.NOT_FOUND,),
         redirects=_THAT_BROKER,

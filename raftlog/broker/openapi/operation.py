@@ -11,7 +11,9 @@ from raftlog.errors import ErrorCode
 from raftlog.wire import media
 from raftlog.wire.answers import ErrorAnswer
 
-Tag: TypeAlias = Literal["Produce", "Fetch", "Groups", "Transactions", "Topics", "Cluster", "Security", "Node"]
+Tag: TypeAlias = Literal[
+    "Produce", "Fetch", "Groups", "Transactions", "Topics", "Cluster", "Security", "Console", "Node"
+]
 TAGS: dict[Tag, str] = {
     "Produce": "Append records.",
     "Fetch": "Read and delete records.",
@@ -19,7 +21,8 @@ TAGS: dict[Tag, str] = {
     "Transactions": "Transactions, at the transaction's coordinator.",
     "Topics": "Topics, and where their replicas are.",
     "Cluster": "Brokers, controllers and their settings.",
-    "Security": "Users, access rules and quotas.",
+    "Security": "Users, access rules, quotas and audit logs.",
+    "Console": "The console in a browser; `listeners.console` turns it off.",
     "Node": "Health, metrics, and this document.",
 }
 """What each group of operations is about, in the document's order."""
@@ -70,9 +73,22 @@ class Operation:
     error_marks: Mapping[int, tuple[Parameter, ...]] = field(default_factory=dict)
     """Header fields of errors of this operation, by status."""
     redirects: str = ""
-    """The broker to which others answer 307, in words; empty: every broker answers."""
+    """The broker to which others send the request, in words; empty: every broker answers."""
+    elsewhere: Literal[307, 421] = 307
+    """How other brokers answer: 307 with the address, or the error NOT_COORDINATOR."""
     unlimited: bool = False
     """Whether it is served under any load: no quota applies, and it is never answered 429."""
+
+    @property
+    def may_be_passed_on(self) -> bool:
+        """Whether another broker passes a request on if the caller asks for it: raw batches and streams it does not."""
+        forms = {form for contents in (self.body, *self.answers.values()) for form in contents}
+        return self.redirects != "" and forms <= {media.JSON}
+
+    @property
+    def only_there(self) -> str:
+        """What other brokers answer, in words; empty: every broker answers."""
+        return f"Other brokers than {self.redirects} answer {self.elsewhere}." if self.redirects else ""
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from raftlog.broker.openapi.of_groups import GROUP_OPERATIONS, TRANSACTION_OPERA
 from raftlog.broker.openapi.of_records import RECORD_OPERATIONS
 from raftlog.broker.openapi.of_security import SECURITY_OPERATIONS
 from raftlog.broker.openapi.of_the_cluster import CLUSTER_OPERATIONS, NODE_OPERATIONS, TOPIC_OPERATIONS
+from raftlog.broker.openapi.of_the_console import CONSOLE_OPERATIONS
 from raftlog.broker.openapi.operation import Operation
 from raftlog.security.routes import PUBLIC, Route
 
@@ -18,6 +19,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *TOPIC_OPERATIONS,
     *CLUSTER_OPERATIONS,
     *SECURITY_OPERATIONS,
+    *CONSOLE_OPERATIONS,
     *NODE_OPERATIONS,
 )
 

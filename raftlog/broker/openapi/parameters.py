@@ -9,6 +9,8 @@ from raftlog.broker.json_records import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from raftlog.broker.topic_reads import query as topic_reads
 from raftlog.model import Isolation
 from raftlog.record.formats import COLUMNS
+from raftlog.request_marks import EXPECTED as REQUEST_ID_EXPECTED
+from raftlog.request_marks import REQUEST_ID_PATTERN
 from raftlog.wire import media
 from raftlog.wire.admin import AclFilter
 from raftlog.wire.client_ids import CLIENT_ID_PATTERN
@@ -51,7 +53,81 @@ SCOPE = Parameter(
     name="scope",
     choices=("cluster", "broker"),
     default="cluster",
-    meaning="`broker`: only the groups that this broker coordinates",
+    meaning="`broker`: only what this broker coordinates",
+)
+BROKER_SCOPE = Parameter(
+    name="scope",
+    choices=("broker", "cluster"),
+    default="broker",
+    meaning="`cluster`: those of all brokers; `broker`: only those that this broker coordinates",
+)
+LEADER_SCOPE = Parameter(
+    name="scope",
+    choices=("cluster", "broker"),
+    default="cluster",
+    meaning="`broker`: only partitions that this broker leads; others have an error",
+)
+MAX_PAGE = 1_000
+"""The most entries of one page of a listing."""
+CONTAINS = Parameter(name="contains", meaning="only names with this text, whatever its case")
+AFTER = Parameter(name="after", meaning="only names after this one, in the order of their characters: `next` of a page")
+LIMIT = Parameter(
+    name="limit", integer=True, least=1, most=MAX_PAGE, meaning="at most so many entries. Default: all of them"
+)
+PAGE = (CONTAINS, AFTER, LIMIT)
+STATE = Parameter(
+    name="state",
+    choices=("all", "open"),
+    default="all",
+    meaning="`open`: only transactions that have begun and have not ended",
+)
+LOGS_OF = Parameter(name="topic", repeats=True, meaning="only replicas of this topic, in sums, too; may be repeated")
+ONLY = Parameter(
+    name="only",
+    choices=("all", "damaged"),
+    default="all",
+    meaning="`damaged`: list only replicas with damage or lost batches; sums count all of them",
+)
+AUDIT_PRINCIPAL = Parameter(name="principal", meaning="only lines of senders with this text, whatever its case")
+AUDIT_RESOURCE = Parameter(
+    name="resource", meaning="only lines with this text in the name of a resource, whatever its case"
+)
+AUDIT_OUTCOME = Parameter(
+    name="outcome",
+    choices=("all", "allowed", "denied", "would_deny", "failed", "unknown"),
+    default="all",
+    meaning="only lines with this outcome",
+)
+AUDIT_EVENT = Parameter(
+    name="event",
+    choices=("all", "login", "denial", "change", "use", "lost"),
+    default="all",
+    meaning="only lines of this event",
+)
+AUDIT_SINCE = Parameter(
+    name="since",
+    integer=True,
+    most=MAX_TIMESTAMP_MS,
+    default=0,
+    meaning="only lines of this time (ms since 1970) or later",
+)
+AUDIT_UNTIL = Parameter(
+    name="until",
+    integer=True,
+    most=MAX_TIMESTAMP_MS,
+    meaning="only lines before this time (ms since 1970). Default: all of them",
+)
+AUDIT_BEFORE = Parameter(name="before", meaning="only lines before this place in the files: `next` of a page")
+AUDIT_LIMIT = Parameter(name="limit", integer=True, least=1, most=500, default=100, meaning="at most so many lines")
+AUDIT = (
+    AUDIT_PRINCIPAL,
+    AUDIT_RESOURCE,
+    AUDIT_OUTCOME,
+    AUDIT_EVENT,
+    AUDIT_SINCE,
+    AUDIT_UNTIL,
+    AUDIT_BEFORE,
+    AUDIT_LIMIT,
 )
 DETAIL = Parameter(name="detail", choices=("partitions",), meaning="also the metrics of each partition")
 OFFSET = Parameter(
@@ -109,6 +185,8 @@ TIMEOUT_MS = Parameter(
 TRANSACTIONAL_ID = Parameter(
     name="transactional_id", default="", meaning="the transactional id of a transactional batch"
 )
+CONSOLE_TOPIC_NAME = Parameter(name="topic", meaning="the topic whose rights are wanted")
+CONSOLE_GROUP = Parameter(name="group", meaning="the group whose rights are wanted")
 RECORDS = (OFFSET, MAX_BYTES, MAX_WAIT_MS, MIN_BYTES, ISOLATION, REPLICA)
 
 _PLACE = (
@@ -185,6 +263,7 @@ PATH_VARIABLES = {
             meaning="the broker's id; `default` means all brokers, where the operation allows it",
         ),
         Parameter(name="user", meaning="the user's name"),
+        Parameter(name="file", meaning="the file's name"),
         Parameter(name="group", meaning="the group's id"),
         Parameter(name="kind", choices=get_args(CoordinatorKind), meaning="what is coordinated"),
         Parameter(name="key", meaning="the group's id, or the transactional id"),
@@ -203,6 +282,16 @@ CLIENT_ID = Parameter(
     name=media.CLIENT_ID,
     pattern=f"^{CLIENT_ID_PATTERN}$",
     meaning=f"the application's name: {CLIENT_ID_EXPECTED}",
+)
+REQUEST_ID = Parameter(
+    name=media.REQUEST_ID,
+    pattern=f"^{REQUEST_ID_PATTERN}$",
+    meaning=f"the request's id: {REQUEST_ID_EXPECTED}; one of another form is replaced, a missing one is made",
+)
+PASS_ON = Parameter(
+    name=media.PASS_ON,
+    choices=("true",),
+    meaning="`true`: a broker that cannot answer sends the request to the one that can, and passes its answer on",
 )
 IF_NONE_MATCH = Parameter(name="If-None-Match", meaning="the `ETag` of an answer that the caller has")
 TOPIC_READ_HEADERS = (

@@ -9,11 +9,12 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, json_response, parse_integer, read_json
-from raftlog.broker.openapi.parameters import ACL_FILTER, CONSISTENCY, Parameter
+from raftlog.broker.openapi.parameters import ACL_FILTER, CONSISTENCY, LIMIT, PAGE, Parameter
+from raftlog.broker.paging import Wanted, names_of
 from raftlog.broker.routes.metadata_access import administer, read_image
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
-from raftlog.model import Acl, BrokerId, Quota
+from raftlog.model import Acl, BrokerId, Quota, UserCredential
 from raftlog.schema import from_plain
 from raftlog.security.passwords import scram_credential
 from raftlog.serving.workers import derive_key
@@ -101,10 +102,16 @@ class AdminRoutes:
         return json_response(FeaturesResponse(feature_level=level, max_feature_level=FEATURE_LEVEL))
 
     async def users(self, request: web.Request) -> web.Response:
-        check_query(request, CONSISTENCY)
-        users = (await read_image(self._context, request)).users
-        found = tuple(UserInfo(user=name, mechanism=users[name].mechanism) for name in sorted(users))
-        return json_response(UsersResponse(users=found, authorizer=self._context.access.mode))
+        check_query(request, CONSISTENCY, *PAGE)
+        users, wanted = (await read_image(self._context, request)).users, Wanted.of(request)
+        page = await names_of(users, wanted)
+        answer = UsersResponse(
+            users=tuple(_user_info(users[name]) for name in page.shown),
+            authorizer=self._context.access.mode,
+            matching=page.matching,
+            next=page.next,
+        )
+        return json_response(answer)
 
     async def put_user(self, request: web.Request) -> web.Response:
         """Create a user or change its password; only the SCRAM credential is stored."""
@@ -115,9 +122,10 @@ class AdminRoutes:
                 f"password: expected at least {MIN_PASSWORD_LENGTH} characters, received {len(password)}"
             )
         prepared(password)  # Raises for characters that are not allowed.
-        credential = await derive_key(scram_credential, request.match_info["user"], password, secrets.token_bytes(16))
+        salts = secrets.token_bytes(16), secrets.token_bytes(16)
+        credential = await derive_key(scram_credential, request.match_info["user"], password, *salts)
         await administer(self._context, paths.PUT_USER, PutUserRequest(credential=credential), request)
-        return json_response(UserInfo(user=credential.user, mechanism=credential.mechanism))
+        return json_response(_user_info(self._context.image.users.get(credential.user, credential)))
 
     async def delete_user(self, request: web.Request) -> web.Response:
         check_query(request)
@@ -127,9 +135,10 @@ class AdminRoutes:
 
     async def acls(self, request: web.Request) -> web.Response:
         """List access rules, filtered by the rule's fields in the query."""
-        wanted = _acl_filter(request, CONSISTENCY)
+        wanted, limit = _acl_filter(request, CONSISTENCY, LIMIT), Wanted.of(request).limit
         image = await read_image(self._context, request)
-        return self._acls(sorted(acl for acl in image.acls if wanted.fits(acl)))
+        found = sorted(acl for acl in image.acls if wanted.fits(acl))
+        return self._acls(found[:limit], matching=len(found))
 
     async def create_acls(self, request: web.Request) -> web.Response:
         check_query(request)
@@ -144,8 +153,10 @@ class AdminRoutes:
         deleted = from_plain(AclsRequest, answer.result, ignore_unknown=True)
         return self._acls(deleted.acls)
 
-    def _acls(self, acls: Iterable[Acl], *, status: int = 200) -> web.Response:
-        answer = AclsResponse(acls=tuple(acls), authorizer=self._context.access.mode)
+    def _acls(self, acls: Iterable[Acl], *, status: int = 200, matching: int | None = None) -> web.Response:
+        shown = tuple(acls)
+        count = len(shown) if matching is None else matching
+        answer = AclsResponse(acls=shown, authorizer=self._context.access.mode, matching=count)
         return json_response(answer, status=status)
 
     async def quotas(self, request: web.Request) -> web.Response:
@@ -162,6 +173,11 @@ class AdminRoutes:
         enforced_for = "anonymous" if self._context.access.is_off else "users"
         found = tuple(quotas[key] for key in sorted(quotas))
         return json_response(QuotasResponse(quotas=found, enforced_for=enforced_for))
+
+
+def _user_info(credential: UserCredential) -> UserInfo:
+    mechanisms = tuple(credential.verifiers)
+    return UserInfo(user=credential.user, mechanism=mechanisms[0] if mechanisms else "", mechanisms=mechanisms)
 
 
 def _broker_id(request: web.Request) -> BrokerId:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import caller_timeout_ms, check_query, json_response, query_choice, read_json
-from raftlog.broker.openapi.parameters import SCOPE
-from raftlog.broker.routes.metadata_access import ADMIN_TIMEOUT_MS
+from raftlog.broker.openapi.parameters import PAGE, SCOPE
+from raftlog.broker.paging import Wanted, merged
+from raftlog.broker.routes.other_brokers import each_other_broker
 from raftlog.errors import ErrorCode, StaleRouteError
-from raftlog.model import BrokerRegistration
+from raftlog.request_marks import current_request_id
 from raftlog.security.access import refusal
 from raftlog.security.audited_changes import note_change
 from raftlog.security.guard import sender_of
+from raftlog.serving.error_bodies import error_body
 from raftlog.wire import paths
 from raftlog.wire.answers import DeletedGroup
 from raftlog.wire.coordinators import CoordinatorInfo
@@ -33,6 +34,8 @@ from raftlog.wire.groups import (
     OffsetResult,
     OffsetResults,
 )
+
+R = TypeVar("R", OffsetResults, OffsetFetchResponse)
 
 
 class _NamesTopic(Protocol):
@@ -60,17 +63,22 @@ class GroupRoutes:
 
     async def groups(self, request: web.Request) -> web.Response:
         """List every group of the cluster, or with `?scope=broker` those that this broker coordinates."""
-        check_query(request, SCOPE)
-        scope, listed = query_choice(request, SCOPE), self._groups.listed()
+        check_query(request, SCOPE, *PAGE)
+        access, sender, wanted = self._context.access, sender_of(request), Wanted.of(request)
+        scope = query_choice(request, SCOPE)
+        listed, own = await self._groups.listed(wanted, lambda name: access.sees(sender, "group", name))
+        pages = [(tuple(listed), own.matching, own.next != "")]
         if scope == "cluster":
-            timeout_ms = caller_timeout_ms(request, ADMIN_TIMEOUT_MS)
-            mine = self._context.config.node_id
-            others = [b for b in self._context.image.brokers.values() if b.broker_id != mine and not b.fenced]
-            for more in await asyncio.gather(*(self._listed_by(broker, timeout_ms) for broker in others)):
-                listed += more
-        access, sender = self._context.access, sender_of(request)
-        seen = [group for group in listed if access.sees(sender, "group", group.group_id)]
-        return json_response(GroupsResponse(groups=tuple(sorted(seen, key=lambda group: group.group_id))))
+            pages += await self._of_others(request, wanted)
+        groups, matching, after = merged(pages, wanted, lambda group: group.group_id)
+        return json_response(GroupsResponse(groups=groups, matching=matching, next=after))
+
+    async def _of_others(
+        self, request: web.Request, wanted: Wanted
+    ) -> list[tuple[tuple[GroupListing, ...], int, bool]]:
+        """Return the pages of the other brokers, which they make for the sender."""
+        answers = await each_other_broker(self._context, request, GroupsResponse, paths.GROUPS, wanted.query)
+        return [(one.groups, one.matching, one.next != "") for one in answers]
 
     async def describe(self, request: web.Request) -> web.Response:
         check_query(request)
@@ -118,7 +126,7 @@ class GroupRoutes:
         group_id, timeout_ms = request.match_info["group"], self._timeout_ms(request)
         refused = self._refused_topics(request, command.offsets)
         if not refused:
-            return json_response(await self._groups.commit(group_id, command, timeout_ms=timeout_ms))
+            return json_response(noted(await self._groups.commit(group_id, command, timeout_ms=timeout_ms)))
         allowed = replace(command, offsets=tuple(one for one in command.offsets if one.topic not in refused))
         done = iter((await self._groups.commit(group_id, allowed, timeout_ms=timeout_ms)).offsets)
         results = tuple(
@@ -127,7 +135,7 @@ class GroupRoutes:
             else next(done)
             for one in command.offsets
         )
-        return json_response(OffsetResults(offsets=results))
+        return json_response(noted(OffsetResults(offsets=results)))
 
     async def offsets(self, request: web.Request) -> web.Response:
         """Return all committed offsets of a group."""
@@ -149,7 +157,7 @@ class GroupRoutes:
             raise next(iter(refused.values())).to_error()
         group_id = request.match_info["group"]
         timeout_ms = self._timeout_ms(request)
-        return json_response(await self._groups.delete_offsets(group_id, command, timeout_ms=timeout_ms))
+        return json_response(noted(await self._groups.delete_offsets(group_id, command, timeout_ms=timeout_ms)))
 
     async def _fetch(self, request: web.Request, command: OffsetFetchRequest) -> web.Response:
         if (answer := await self._elsewhere(request)) is not None:
@@ -161,14 +169,14 @@ class GroupRoutes:
         if not access.sees_all(sender):
             seen = tuple(offset for offset in found.offsets if access.sees(sender, "topic", offset.topic))
             found = OffsetFetchResponse(offsets=seen)
-        return json_response(found)
+        return json_response(noted(found))
 
     def _refused_topics(self, request: web.Request, named: Iterable[_NamesTopic]) -> dict[str, WireError]:
         """Return the error of each topic that the sender may not read."""
         access, sender, refused = self._context.access, sender_of(request), dict[str, WireError]()
         for topic in dict.fromkeys(one.topic for one in named):
             if not access.may(sender, "read", "topic", topic):
-                refused[topic] = WireError.of(refusal(sender, "read", "topic", topic))
+                refused[topic] = WireError.of(refusal(sender, "read", "topic", topic), current_request_id())
         return refused
 
     async def _elsewhere(self, request: web.Request) -> web.Response | None:
@@ -180,13 +188,22 @@ class GroupRoutes:
             return None
         return _redirect(request, coordinator, self._context.config.node_id)
 
-    async def _listed_by(self, broker: BrokerRegistration, timeout_ms: int) -> tuple[GroupListing, ...]:
-        path = f"{paths.GROUPS}?{SCOPE.name}=broker"
-        answer = await self._context.session.call(GroupsResponse, "GET", broker.public, path, timeout_ms=timeout_ms)
-        return answer.groups
-
     def _timeout_ms(self, request: web.Request) -> int:
         return caller_timeout_ms(request, self._context.config.broker.request_timeout_ms)
+
+
+def noted(results: R) -> R:
+    """Return results whose errors have the id of the request: coordinators decide without knowing it."""
+    found = tuple(
+        one if one.error is None or one.error.request_id else replace(one, error=with_id(one.error))
+        for one in results.offsets
+    )
+    return replace(results, offsets=found)
+
+
+def with_id(error: WireError) -> WireError:
+    """Return an error with the id of the request that is being handled."""
+    return replace(error, request_id=current_request_id())
 
 
 def _redirect(request: web.Request, coordinator: CoordinatorInfo, broker_id: int) -> web.Response:
@@ -197,4 +214,4 @@ def _redirect(request: web.Request, coordinator: CoordinatorInfo, broker_id: int
         details={"leader": coordinator.broker_id, "url": coordinator.url},
     )
     location = {"Location": f"{coordinator.url}{request.rel_url.raw_path_qs}"}
-    return json_response({"error": error.to_wire()}, status=307, headers=location)
+    return json_response(error_body(error), status=307, headers=location)

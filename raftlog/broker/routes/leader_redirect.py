@@ -7,6 +7,7 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.raw import RawReply
 from raftlog.errors import StaleRouteError
+from raftlog.serving.error_bodies import error_body
 
 
 def redirect_to_leader(context: BrokerContext, request: web.Request, topic: str, partition: int) -> web.StreamResponse:
@@ -28,4 +29,4 @@ def leader_elsewhere(context: BrokerContext, target: str, topic: str, partition:
         details={"leader": leader, "url": address.url},
     )
     location = {"Location": f"{address.url}{target}"}
-    return RawReply.json({"error": error.to_wire()}, status=307, headers=location)
+    return RawReply.json(error_body(error), status=307, headers=location)

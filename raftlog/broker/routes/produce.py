@@ -27,8 +27,10 @@ from raftlog.errors import ErrorCode, RaftlogError, UnknownOutcomeError
 from raftlog.model import ACKS_ALL, Acks
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.partitioner import partition_for_key
+from raftlog.request_marks import current_request_id
 from raftlog.security.guard import sender_of
 from raftlog.security.identity import Sender, forwarded
+from raftlog.serving.error_bodies import error_body
 from raftlog.serving.workers import in_worker
 from raftlog.wire import media, paths
 from raftlog.wire.answers import JsonProduceAnswer, RecordPlace
@@ -155,7 +157,9 @@ class ProduceRoutes:
             except RaftlogError as error:
                 appended = isinstance(error, UnknownOutcomeError) or error.details.get("appended")
                 if appended or not error.retriable or left_ms <= FORWARD_RETRY_MS:
-                    return ProduceResult(topic=topic, partition=partition, error=WireError.of(error))
+                    return ProduceResult(
+                        topic=topic, partition=partition, error=WireError.of(error, current_request_id())
+                    )
             await asyncio.sleep(FORWARD_RETRY_MS / 1000)
 
     async def _at_leader(
@@ -203,7 +207,9 @@ class ProduceRoutes:
                 transactional_id=transactional_id,
             )
         except RaftlogError as error:
-            return ProduceResult(topic=entry.topic, partition=entry.partition, error=WireError.of(error))
+            return ProduceResult(
+                topic=entry.topic, partition=entry.partition, error=WireError.of(error, current_request_id())
+            )
 
     def _acks(self, request: RequestQuery) -> Acks:
         return _ACKS[query_choice(request, ACKS, ErrorCode.INVALID_REQUIRED_ACKS)]
@@ -228,4 +234,4 @@ def _answer_of(partitions: list[int], results: dict[int, ProduceResult]) -> tupl
         next_offsets[partition] += next_offsets[partition] >= 0
     if first is None:
         return 200, encode_json(JsonProduceAnswer(offsets=offsets))
-    return first.http_status, encode_json({"error": first.to_wire(), "offsets": offsets})
+    return first.http_status, encode_json({**error_body(first), "offsets": offsets})

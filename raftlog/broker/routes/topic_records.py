@@ -29,9 +29,10 @@ from raftlog.metadata_quorum.image import TopicImage
 from raftlog.model import Offset
 from raftlog.record.formats import Encoder, encoder
 from raftlog.security.guard import sender_of
+from raftlog.serving.error_bodies import encoded_error
 from raftlog.serving.streams import StreamedResponse, StreamLimits
 from raftlog.wire import media, paths
-from raftlog.wire.codec import Buffer, encode_json
+from raftlog.wire.codec import Buffer
 from raftlog.wire.negotiation import content_coding, negotiate
 
 _FORM_OF = {
@@ -147,7 +148,7 @@ class TopicRecordsRoutes:
             span = None if range_header is None else parse_range(range_header, layout.size)
         except RangeNotSatisfiableError as error:
             headers |= {"Content-Type": media.JSON, "Content-Range": f"bytes */{layout.size}"}
-            return _Part(_once(encode_json({"error": error.to_wire()})), headers, status=416)
+            return _Part(_once(encoded_error(error)), headers, status=416)
         first, last = span or (0, layout.size - 1)
         headers["Content-Length"] = str(last + 1 - first)
         if span is not None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from aiohttp import web
 
+from raftlog.broker.administration import until_known_everywhere
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query, json_response, read_json
 from raftlog.broker.internal_topics import require_ordinary
-from raftlog.broker.openapi.parameters import CONSISTENCY
+from raftlog.broker.openapi.parameters import CONSISTENCY, PAGE
+from raftlog.broker.paging import ALL, Wanted, names_of
 from raftlog.broker.reassignments import moving
 from raftlog.broker.routes.metadata_access import administer, read_image
 from raftlog.broker.views import topic_info
-from raftlog.errors import RaftlogError, UnknownOutcomeError
+from raftlog.errors import UnknownOutcomeError
 from raftlog.metadata_quorum.image import TopicImage
-from raftlog.model import CLUSTER_RESOURCE, Address, Offset, TopicId
+from raftlog.model import CLUSTER_RESOURCE, TopicId
 from raftlog.runtime import in_slices
 from raftlog.security.guard import sender_of
 from raftlog.wire import media, paths
@@ -30,9 +31,7 @@ from raftlog.wire.admin import (
 )
 from raftlog.wire.answers import DeletedTopic
 from raftlog.wire.codec import encode_json
-from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest, DeleteTopicRequest, TopicInfo, TopicsResponse
-
-KNOWN_EVERYWHERE_S = 1.0
+from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, TopicInfo, TopicsResponse
 
 
 def _name(topic: TopicImage) -> str:
@@ -60,15 +59,17 @@ class TopicRoutes:
         app.router.add_post(paths.LEADER_ELECTIONS, self.elect_leaders)
 
     async def topics(self, request: web.Request) -> web.Response:
-        check_query(request, CONSISTENCY)
+        check_query(request, CONSISTENCY, *PAGE)
         image, access, sender = await read_image(self._context, request), self._context.access, sender_of(request)
-        if not access.sees_all(sender):
-            every = in_slices(sorted(image.topics.values(), key=_name), 256)
-            seen = [topic_info(topic) async for topic in every if access.sees(sender, "topic", topic.topic)]
-            return json_response(TopicsResponse(topics=tuple(seen)))
+        wanted = Wanted.of(request)
+        if wanted != ALL or not access.sees_all(sender):
+            page = await names_of(image.names, wanted, lambda name: access.sees(sender, "topic", name))
+            found = [image.topic(name) async for name in in_slices(page.shown, 256)]
+            seen = tuple(topic_info(topic) for topic in found if topic is not None)
+            return json_response(TopicsResponse(topics=seen, matching=page.matching, next=page.next))
         if image.topics is not self._listed:
-            topics = sorted(image.topics.values(), key=_name)
-            self._listing = encode_json(TopicsResponse(topics=tuple(topic_info(topic) for topic in topics)))
+            topics = tuple(topic_info(topic) for topic in sorted(image.topics.values(), key=_name))
+            self._listing = encode_json(TopicsResponse(topics=topics, matching=len(topics)))
             self._listed = image.topics
         return web.Response(body=self._listing, content_type=media.JSON)
 
@@ -89,8 +90,7 @@ class TopicRoutes:
         if command.validate_only and not isinstance(answer.result, str):
             return json_response(answer.result)
         created = self._changed(answer)
-        others = [b for b in self._context.image.brokers.values() if b.broker_id != self._context.config.node_id]
-        await asyncio.gather(*(self._wait_for_broker(b.public, answer.metadata_offset) for b in others if not b.fenced))
+        await until_known_everywhere(self._context, answer.metadata_offset)
         return json_response(created, status=201)
 
     async def alter_topic(self, request: web.Request) -> web.Response:
@@ -103,7 +103,12 @@ class TopicRoutes:
             access.require(sender_of(request), "alter", "topic", request.match_info["topic"])
         if body.partitions is not None:
             require_ordinary(request.match_info["topic"])  # Keys would move to coordinators without their records.
-        command = AlterTopicRequest(topic=request.match_info["topic"], configs=body.configs, partitions=body.partitions)
+        command = AlterTopicRequest(
+            topic=request.match_info["topic"],
+            configs=body.configs,
+            partitions=body.partitions,
+            assignments=body.assignments,
+        )
         return json_response(self._changed(await administer(self._context, paths.ALTER_TOPIC, command, request)))
 
     async def delete_topic(self, request: web.Request) -> web.Response:
@@ -148,18 +153,3 @@ class TopicRoutes:
         if topic is None:
             raise UnknownOutcomeError(f"done at offset {answer.metadata_offset}, and the topic was deleted since")
         return topic_info(topic)
-
-    async def _wait_for_broker(self, address: Address, offset: Offset) -> None:
-        """Wait until another broker has applied the metadata log up to `offset`, at most a second."""
-        deadline = asyncio.get_running_loop().time() + KNOWN_EVERYWHERE_S
-        path = f"{paths.CONTROLLER}?{CONSISTENCY.name}=local"
-        while asyncio.get_running_loop().time() < deadline:
-            try:
-                info = await self._context.session.call(
-                    ControllerInfo, "GET", address, path, timeout_ms=int(KNOWN_EVERYWHERE_S * 1000)
-                )
-            except RaftlogError:
-                return  # It cannot answer now; the next request to it gets the error.
-            if info.metadata_offset >= offset:
-                return
-            await asyncio.sleep(0.005)

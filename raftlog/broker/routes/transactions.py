@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import caller_timeout_ms, check_query, json_response, read_json
+from raftlog.broker.http import caller_timeout_ms, check_query, json_response, query_choice, read_json
+from raftlog.broker.openapi.parameters import BROKER_SCOPE, PAGE, STATE
+from raftlog.broker.paging import Names, Wanted, merged, names_of
+from raftlog.broker.routes.groups import noted, with_id
+from raftlog.broker.routes.other_brokers import each_other_broker
+from raftlog.coordinator.transaction.state import Transactions
+from raftlog.runtime import in_slices
 from raftlog.security.guard import sender_of
 from raftlog.wire import paths
 from raftlog.wire.transactions import (
@@ -13,6 +23,7 @@ from raftlog.wire.transactions import (
     EndTransactionBody,
     InitTransactionsBody,
     JoinTransactionRequest,
+    TransactionInfo,
     TransactionOffsetsBody,
     TransactionsResponse,
     WriteMarkersRequest,
@@ -68,15 +79,26 @@ class TransactionRoutes:
         answer = await self._context.groups.commit_in_transaction(
             name, body, transactions=self._context.transactions, timeout_ms=limit_ms
         )
-        return json_response(answer)
+        return json_response(noted(answer))
 
     async def listed(self, request: web.Request) -> web.Response:
-        """List the transactional ids that this broker coordinates."""
-        check_query(request)
-        access, sender = self._context.access, sender_of(request)
-        listed = self._context.transactions.list_transactions()
-        seen = [one for one in listed if access.sees(sender, "transactional_id", one.transactional_id)]
-        return json_response(TransactionsResponse(transactions=tuple(seen)))
+        """List the transactional ids that this broker coordinates, or with `?scope=cluster` all brokers."""
+        check_query(request, BROKER_SCOPE, STATE, *PAGE)
+        access, sender, wanted = self._context.access, sender_of(request), Wanted.of(request)
+        scope, state = query_choice(request, BROKER_SCOPE), query_choice(request, STATE)
+        listed, own = await listed_transactions(
+            self._context.transactions.runtime.active.values(),
+            wanted,
+            lambda name: access.sees(sender, "transactional_id", name),
+            only_open=state == "open",
+        )
+        pages = [(listed, own.matching, own.next != "")]
+        if scope == "cluster":
+            query = wanted.query | {STATE.name: state}
+            answers = await each_other_broker(self._context, request, TransactionsResponse, paths.TRANSACTIONS, query)
+            pages += [(one.transactions, one.matching, one.next != "") for one in answers]
+        found, matching, after = merged(pages, wanted, lambda one: one.transactional_id)
+        return json_response(TransactionsResponse(transactions=found, matching=matching, next=after))
 
     async def describe(self, request: web.Request) -> web.Response:
         """Describe one transactional id."""
@@ -102,10 +124,25 @@ class TransactionRoutes:
     async def join(self, request: web.Request) -> web.Response:
         """Register a leader's partition with a transaction."""
         body = await read_json(request, JoinTransactionRequest)
-        await self._context.transactions.join(body, deadline_ms=caller_timeout_ms(request, TIMEOUT_MS))
-        return json_response({})
+        joined = await self._context.transactions.join(body, deadline_ms=caller_timeout_ms(request, TIMEOUT_MS))
+        return json_response(joined)
 
     async def write_markers(self, request: web.Request) -> web.Response:
         """Write a transaction's markers to partitions that this broker leads."""
         body = await read_json(request, WriteMarkersRequest)
-        return json_response(await self._context.transactions.write_markers(body))
+        written = await self._context.transactions.write_markers(body)
+        errors = tuple(None if error is None else with_id(error) for error in written.errors)
+        return json_response(replace(written, errors=errors))
+
+
+async def listed_transactions(
+    states: Iterable[Transactions], wanted: Wanted, sees: Callable[[str], bool], *, only_open: bool
+) -> tuple[tuple[TransactionInfo, ...], Names]:
+    """Return a page of the transactional ids of some shards, in slices, and their names."""
+    shard_of: dict[str, Transactions] = {}
+    for state in states:
+        shard_of |= dict.fromkeys((*state.ongoing, *state.ending) if only_open else state.by_id, state)
+        await asyncio.sleep(0)
+    page = await names_of(shard_of, wanted, sees)
+    found = [shard_of[name].by_id.get(name) async for name in in_slices(page.shown, 256)]
+    return tuple(one.info() for one in found if one is not None), page

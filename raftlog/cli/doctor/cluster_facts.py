@@ -12,8 +12,8 @@ from typing import TypeVar
 from raftlog.cli.doctor.dialling import Dialler
 from raftlog.cli.doctor.facts import ClusterFacts, ListenerFacts, NodeFacts
 from raftlog.cli.doctor.node_checks import METRICS
-from raftlog.cli.metrics_text import parse
 from raftlog.errors import AuthenticationError, AuthorizationError, RaftlogError
+from raftlog.metrics.text import parse
 from raftlog.model import Address
 from raftlog.wire import paths
 from raftlog.wire.admin import FeaturesResponse, LogDirsResponse, QuorumResponse, UsersResponse

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from raftlog.cli.metrics_text import NO_SAMPLES, Samples
+from raftlog.metrics.text import NO_SAMPLES, Samples
 from raftlog.wire.admin import FeaturesResponse, LogDirsResponse, QuorumResponse
 from raftlog.wire.metadata import ClusterInfo, TopicInfo
 

@@ -19,9 +19,9 @@ from raftlog.cli.daemon_threads import run_bounded
 from raftlog.cli.remote import bootstrap_option
 from raftlog.cli.shared import failure, json_option, print_json, quiet_when_closed
 from raftlog.cli.top.frame import SORTS, Line, frame, plain
-from raftlog.cli.top.overview import Overview, overview
 from raftlog.client.security import Security
 from raftlog.errors import RaftlogError
+from raftlog.metrics.overview import Overview, overview
 
 _PIPE_WIDTH = 120
 

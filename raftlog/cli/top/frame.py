@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
-from raftlog.cli.top.overview import BrokerRow, ControllerRow, GroupRow, Overview, RouteRow, TopicRow
+from raftlog.metrics.overview import BrokerRow, ControllerRow, GroupRow, Overview, RouteRow, TopicRow
 
 Style: TypeAlias = Literal["", "title", "healthy", "warning", "critical", "dim"]
 MIN_WIDTH = 40

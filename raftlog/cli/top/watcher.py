@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
-from raftlog.cli.metrics_text import parse
-from raftlog.cli.top.overview import METRICS, ClusterReading, Kind, NodeReading
-from raftlog.cli.top.rates import Page, Pages
 from raftlog.client.options import client_id_of
 from raftlog.client.security import Security
 from raftlog.errors import RaftlogError
+from raftlog.metrics.overview import METRICS, ClusterReading, Kind, NodeReading
+from raftlog.metrics.rates import Page, Pages
+from raftlog.metrics.text import parse
 from raftlog.model import Address
 from raftlog.runtime import Tasks
 from raftlog.transport import HttpSession

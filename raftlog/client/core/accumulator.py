@@ -9,7 +9,7 @@ from raftlog.client.core.partition_queue import MAX_IN_FLIGHT, D, Failed, H, Par
 from raftlog.client.core.pending_batch import PendingBatch, ProducerIdentity, record_bytes
 from raftlog.errors import RaftlogError
 from raftlog.model import TopicId, TopicPartition
-from raftlog.record.model import NewRecord
+from raftlog.record.model import Headers, NewRecord
 
 
 class Accumulator(Generic[H]):
@@ -74,9 +74,10 @@ class Accumulator(Generic[H]):
         size: int,
         handle: H,
         sent_ms: int,
+        headers: Headers = (),
     ) -> None:
         """Queue records that share a handle and take `size` bytes in all, in one batch."""
-        self._queue(partition).add_run(values, key, timestamp, size, handle, sent_ms)
+        self._queue(partition).add_run(values, key, timestamp, size, handle, sent_ms, headers)
         self.size += size
 
     def begin(self, identity: ProducerIdentity) -> None:

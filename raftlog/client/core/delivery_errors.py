@@ -13,6 +13,7 @@ from raftlog.errors import (
     TransactionAbortedError,
     UnknownOutcomeError,
     UnreachableError,
+    with_request_of,
 )
 from raftlog.model import TopicId
 
@@ -59,7 +60,8 @@ def is_too_large(error: RaftlogError) -> bool:
 def refused(batch: Attempted, error: RaftlogError) -> RaftlogError:
     """Return the final error of a batch that the leader refused."""
     if batch.may_be_appended:
-        return UnknownOutcomeError(f"the batch may be in the log, an attempt had no known outcome: {error.message}")
+        why = f"the batch may be in the log, an attempt had no known outcome: {error.message}"
+        return with_request_of(UnknownOutcomeError(why), error)
     return error
 
 
@@ -75,8 +77,9 @@ def timed_out(batch: Attempted, delivery_timeout_ms: int) -> RaftlogError:
     why = f"not acknowledged within {delivery_timeout_ms} ms ({batch.attempts} attempts)"
     reason = f"{why}; the cause: {batch.cause.code}: {batch.cause.message}" if batch.cause else why
     if batch.may_be_appended:
-        return UnknownOutcomeError(f"{reason}; it may be in the log")
-    return RetriableError(f"{reason}; it is not in the log", code=ErrorCode.REQUEST_TIMED_OUT)
+        return with_request_of(UnknownOutcomeError(f"{reason}; it may be in the log"), batch.cause)
+    failed = RetriableError(f"{reason}; it is not in the log", code=ErrorCode.REQUEST_TIMED_OUT)
+    return with_request_of(failed, batch.cause)
 
 
 def closed(batch: Attempted) -> RaftlogError:

@@ -35,7 +35,7 @@ from raftlog.client.core.pending_batch import (
 )
 from raftlog.errors import RaftlogError, RetriableError
 from raftlog.model import MAX_PRODUCER_EPOCH, MAX_SEQUENCE, TopicId
-from raftlog.record.model import NewRecord
+from raftlog.record.model import Headers, NewRecord
 
 MAX_IN_FLIGHT = 5
 """The number of batches that a leader remembers of a producer."""
@@ -105,11 +105,18 @@ class PartitionQueue(Generic[H]):
         return batch if batch.handles[-1] is batch.shared else None
 
     def add_run(
-        self, values: Sequence[bytes | None], key: bytes | None, timestamp: int, size: int, handle: H, sent_ms: int
+        self,
+        values: Sequence[bytes | None],
+        key: bytes | None,
+        timestamp: int,
+        size: int,
+        handle: H,
+        sent_ms: int,
+        headers: Headers = (),
     ) -> None:
         """Queue records that share a handle and take `size` bytes in all, in one batch."""
         batch = self._open_batch(size, sent_ms)
-        batch.records.extend(values, key, timestamp)
+        batch.records.extend(values, key, timestamp, headers)
         batch.handles.append(handle)
 
     def _open_batch(self, size: int, sent_ms: int) -> PendingBatch[H]:

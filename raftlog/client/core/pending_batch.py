@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from raftlog.errors import RaftlogError
 from raftlog.model import ProducerEpoch, ProducerId, TopicId
-from raftlog.record.model import NewRecord, RecordColumns
+from raftlog.record.model import Headers, NewRecord, RecordColumns
 
 RECORD_OVERHEAD_BYTES = 32
 """An estimate of a record's bytes in a batch besides key, value and headers."""
@@ -37,7 +37,12 @@ def columns_bytes(records: RecordColumns) -> int:
 def record_bytes(record: NewRecord) -> int:
     """Return about how many bytes a record takes in a batch."""
     value, key, _, headers = record
-    size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
+    return RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0) + headers_bytes(headers)
+
+
+def headers_bytes(headers: Headers) -> int:
+    """Return about how many bytes a record's headers take in a batch."""
+    size = 0
     for name, content in headers:
         size += len(name) + len(content or b"") + 16
     return size

@@ -6,10 +6,18 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from raftlog.config import GroupConfig
-from raftlog.coordinator.group.administration import group_tombstones
+from raftlog.coordinator.group.classic_leaving import advance_rounds, restart_sessions
+from raftlog.coordinator.group.conversion import expel
 from raftlog.coordinator.group.draft import Draft
+from raftlog.coordinator.group.kinds import group_tombstones
 from raftlog.coordinator.group.offsets import expired_offsets
-from raftlog.coordinator.group.records import CODEC, OffsetCommitted, OffsetPending
+from raftlog.coordinator.group.records import (
+    CODEC,
+    ClassicAssigned,
+    ClassicMemberChanged,
+    OffsetCommitted,
+    OffsetPending,
+)
 from raftlog.coordinator.group.state import NO_ASSIGNMENT, GroupsState, Session
 from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
@@ -17,6 +25,9 @@ from raftlog.coordinator.runtime.core import Now
 
 MAX_EXPIRED = 5_000
 """The most records of one tick."""
+_SILENT = (OffsetCommitted, OffsetPending)
+_OF_MEMBERS = (ClassicMemberChanged, ClassicAssigned)
+"""Other members need not know of them before the group's own record, unless they are removed."""
 
 
 class GroupCoordinator:
@@ -24,7 +35,8 @@ class GroupCoordinator:
 
     Args:
         topics: returns the newest metadata.
-        on_changed: called with the id of a group that has changed, except in its offsets: assignments may differ.
+        on_changed: called with the id of a group that has changed, except in its offsets: assignments may differ. Not
+            called for a member of a classic group that joins.
     """
 
     codec = CODEC
@@ -42,7 +54,7 @@ class GroupCoordinator:
     def replay(self, state: GroupsState, record: LogRecord) -> None:
         group_id = state.replay(record)
         kind = record.kind if isinstance(record, Tombstone) else type(record)
-        if kind not in (OffsetCommitted, OffsetPending):
+        if kind not in _SILENT and (kind not in _OF_MEMBERS or isinstance(record, Tombstone)):
             self._on_changed(group_id)
 
     def on_loaded(self, state: GroupsState, now: Now) -> None:
@@ -53,10 +65,11 @@ class GroupCoordinator:
                 if group.current.get(member.member_id, NO_ASSIGNMENT).state == "unrevoked":
                     session.revoke_by_ms = now.monotonic_ms + member.rebalance_timeout_ms
                 state.sessions[group.group_id, member.member_id] = session
+        restart_sessions(state, now)
         state.expiry_due_ms = now.monotonic_ms + self._settings.offsets_retention_check_interval_ms
 
     def on_tick(self, state: GroupsState, now: Now) -> Sequence[LogRecord]:
-        """Expel members whose session or revocation timed out; otherwise expire old offsets and groups."""
+        """Expel members whose session or revocation timed out, end rounds of classic groups; else expire offsets."""
         late: dict[str, list[str]] = defaultdict(list)
         for (group_id, member_id), session in list(state.sessions.items()):
             group = state.groups.get(group_id)
@@ -64,10 +77,11 @@ class GroupCoordinator:
                 del state.sessions[group_id, member_id]
             elif now.monotonic_ms >= min(session.ends_at_ms, session.revoke_by_ms or session.ends_at_ms):
                 late[group_id].append(member_id)
-        records: list[LogRecord] = []
+        # First: it forgets the times of groups that are not classic ones, and a downgrade begins such times.
+        records = advance_rounds(state, now, settings=self._settings, limit=MAX_EXPIRED)
         for group_id, members in late.items():
             draft = Draft(state.groups[group_id])
-            draft.expel(members, self._topics(), now.wall_ms)
+            expel(state, draft, members, self._topics(), now)
             records += draft.records
         return records or self._expired(state, now)
 
@@ -82,5 +96,8 @@ class GroupCoordinator:
             for group_id, group in state.groups.items():
                 since = group.empty_since_ms if not group.members else now.wall_ms
                 if group_id not in state.offsets and now.wall_ms - since > settings.offsets_retention_ms:
+                    records += group_tombstones(state, group_id)
+            for group_id, classic in state.classic.items():
+                if not classic.members and group_id not in state.offsets:
                     records += group_tombstones(state, group_id)
         return records[:MAX_EXPIRED]

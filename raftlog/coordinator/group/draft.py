@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from raftlog.coordinator.group.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Subscriber
 from raftlog.coordinator.group.records import (
+    ClassicMembership,
     CurrentChanged,
     GroupChanged,
     MemberChanged,
@@ -67,16 +68,10 @@ class Draft:
             (CurrentChanged, self.group.current),
             (TargetChanged, self.group.target),
             (MemberChanged, self.group.members),
+            (ClassicMembership, self.group.classic),
         ):
             if member_id in known:
                 self.put(Tombstone(kind, key))
-
-    def expel(self, members: list[str], topics: Topics, wall_ms: int) -> None:
-        """Remove members, and begin a new group epoch."""
-        for member_id in members:
-            self.remove(member_id)
-        subscribed = subscribed_topics(self.group, topics)
-        self.begin_epoch(subscribed, empty_since_ms=-1 if self.group.members else wall_ms)
 
     def assign(self, topics: Topics) -> None:
         """Compute the target assignment of the group's epoch."""

@@ -7,17 +7,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group import patterns
 from raftlog.coordinator.group.assignors import ASSIGNORS
+from raftlog.coordinator.group.classic_protocols import MAX_TOPICS
+from raftlog.coordinator.group.conversion import expel, upgrade
 from raftlog.coordinator.group.draft import Draft, subscribed_topics
+from raftlog.coordinator.group.kinds import group_tombstones
 from raftlog.coordinator.group.reconciliation import next_current
-from raftlog.coordinator.group.records import MemberChanged
+from raftlog.coordinator.group.records import ClassicMembership, MemberChanged
 from raftlog.coordinator.group.state import Current, Group, GroupsState, Session
 from raftlog.coordinator.group.topics import Topics
+from raftlog.coordinator.runtime.codec import Tombstone
 from raftlog.coordinator.runtime.core import Decision, Now
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError
 from raftlog.model import TopicPartition
@@ -32,7 +37,6 @@ from raftlog.wire.groups import (
 )
 
 MAX_NAME = 256
-MAX_TOPICS = 10_000
 DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
 
 
@@ -52,21 +56,24 @@ def decide_heartbeat(
         FencedError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH: the member must give up all partitions and join again.
             FENCED_INSTANCE_ID: it must stop. STALE_MEMBER_EPOCH: a later heartbeat was handled; nothing was done.
         InvalidRequestError: GROUP_MAX_SIZE_REACHED, UNRELEASED_INSTANCE_ID, UNSUPPORTED_ASSIGNOR,
-            INVALID_REGULAR_EXPRESSION, INVALID_GROUP_ID, INVALID_REQUEST.
+            INVALID_REGULAR_EXPRESSION, INVALID_GROUP_ID, INCONSISTENT_GROUP_PROTOCOL, INVALID_REQUEST.
     """
     _require_valid(group_id, request, settings)
     last_heartbeat = _require_newest(state, group_id, request)
     draft = Draft(state.groups.get(group_id) or Group(group_id))
+    if request.member_epoch != JOIN_EPOCH and (classic := state.classic.get(group_id)) is not None:
+        _require_own_instance(classic.static, group_id, request.member_id, request.instance_id)
     if request.member_epoch < 0:
         return _leave(state, draft, now, request, topics)
     owned = None if request.owned is None else flat(request.owned)
     if request.member_epoch == JOIN_EPOCH:
+        upgrade(state, draft, now, topics)
         _join(draft, request, settings)
         owned = frozenset()
         behind = False
     else:
         behind = _require_current(draft.group, request, owned)
-    _subscribe(draft, state, _subscription(draft.group, request, settings, client_host), topics)
+    subscribe(draft, state, _subscription(draft.group, request, settings, client_host), topics)
     if draft.group.epoch > draft.group.assignment_epoch:
         draft.assign(topics)
     current = draft.current_of(request.member_id)
@@ -74,7 +81,9 @@ def decide_heartbeat(
         current = next_current(draft.group, request.member_id, current, owned)
         draft.set_current(request.member_id, current)
     member = draft.group.members[request.member_id]
-    _renew_session(state, now, member, current, last_heartbeat)
+    if group_id in state.classic:  # It becomes a group of this protocol.
+        draft.records[:0] = group_tombstones(state, group_id)
+    renew_session(state, now, member, current, last_heartbeat)
     interval_ms = min(settings.heartbeat_interval_ms, member.session_timeout_ms // 3)
     response = GroupHeartbeatResponse(
         member_id=request.member_id,
@@ -107,7 +116,7 @@ def _require_newest(state: GroupsState, group_id: str, request: GroupHeartbeatRe
     return max(last_heartbeat, request.number)
 
 
-def _renew_session(state: GroupsState, now: Now, member: MemberChanged, current: Current, last_heartbeat: int) -> None:
+def renew_session(state: GroupsState, now: Now, member: MemberChanged, current: Current, last_heartbeat: int) -> None:
     """Renew the session; start the revocation deadline when partitions are first to be revoked."""
     session = state.sessions.get((member.group_id, member.member_id))
     revoke_by_ms = None
@@ -123,24 +132,36 @@ def _join(draft: Draft, request: GroupHeartbeatRequest, settings: GroupConfig) -
     is_member = member_id in group.members
     owner = group.static.get(request.instance_id) if request.instance_id is not None else None
     if owner is not None and owner != member_id:
-        if draft.current_of(owner).epoch != LEAVE_STATIC_EPOCH:
+        if draft.current_of(owner).epoch != LEAVE_STATIC_EPOCH and owner not in group.classic:
             raise InvalidRequestError(
                 f"instance {request.instance_id!r} of group {group.group_id!r} is in use by another member; join again "
                 "once that member has left or its session has timed out",
                 code=ErrorCode.UNRELEASED_INSTANCE_ID,
             )
-        _replace(draft, owner, member_id)
+        replace_static(draft, owner, member_id)
         return
-    if not is_member and len(group.members) >= settings.max_size:
+    if not is_member:
+        require_room(group, settings)
+    else:
+        draft.set_current(member_id, Current())  # It joins again, so it owns nothing.
+    if member_id in group.classic:
+        draft.put(Tombstone(ClassicMembership, (group.group_id, member_id)))
+
+
+def require_room(group: Group, settings: GroupConfig) -> None:
+    """Raise if no member may be added.
+
+    Raises:
+        InvalidRequestError: GROUP_MAX_SIZE_REACHED.
+    """
+    if len(group.members) >= settings.max_size:
         raise InvalidRequestError(
             f"group {group.group_id!r} has {len(group.members)} members already, the most allowed by group.max_size",
             code=ErrorCode.GROUP_MAX_SIZE_REACHED,
         )
-    if is_member:
-        draft.set_current(member_id, Current())  # It joins again, so it owns nothing.
 
 
-def _replace(draft: Draft, before: str, member_id: str) -> None:
+def replace_static(draft: Draft, before: str, member_id: str) -> None:
     """Replace a static member by a new process, with the same subscription and target: no rebalance."""
     member, target = draft.group.members[before], draft.group.target.get(before)
     draft.remove(before)
@@ -152,6 +173,7 @@ def _replace(draft: Draft, before: str, member_id: str) -> None:
 def _require_current(group: Group, request: GroupHeartbeatRequest, owned: frozenset[TopicPartition] | None) -> bool:
     """Check a member's identity and epoch; return whether it has not received its newest epoch yet."""
     require_member(group, request.member_id, request.instance_id)
+    _require_own_protocol(group, request.member_id)
     current, epoch = group.current[request.member_id], request.member_epoch
     if epoch == current.epoch:
         return False
@@ -171,12 +193,7 @@ def require_member(group: Group, member_id: str, instance_id: str | None = None)
     Raises:
         FencedError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
-    owner = group.static.get(instance_id) if instance_id is not None else None
-    if owner is not None and owner != member_id:
-        raise FencedError(
-            f"instance {instance_id!r} of group {group.group_id!r} was taken over by another process",
-            code=ErrorCode.FENCED_INSTANCE_ID,
-        )
+    _require_own_instance(group.static, group.group_id, member_id, instance_id)
     if member_id not in group.members or member_id not in group.current:
         raise FencedError(
             f"group {group.group_id!r} has no member {member_id!r}: it has left, or its session timed out",
@@ -184,7 +201,24 @@ def require_member(group: Group, member_id: str, instance_id: str | None = None)
         )
 
 
-def _subscribe(draft: Draft, state: GroupsState, member: MemberChanged, topics: Topics) -> None:
+def _require_own_instance(static: Mapping[str, str], group_id: str, member_id: str, instance_id: str | None) -> None:
+    owner = static.get(instance_id) if instance_id is not None else None
+    if owner is not None and owner != member_id:
+        raise FencedError(
+            f"instance {instance_id!r} of group {group_id!r} was taken over by another process",
+            code=ErrorCode.FENCED_INSTANCE_ID,
+        )
+
+
+def _require_own_protocol(group: Group, member_id: str) -> None:
+    if member_id in group.classic:
+        raise FencedError(
+            f"member {member_id} of group {group.group_id!r} uses Kafka's classic protocol: join with epoch 0 first",
+            code=ErrorCode.UNKNOWN_MEMBER_ID,
+        )
+
+
+def subscribe(draft: Draft, state: GroupsState, member: MemberChanged, topics: Topics) -> None:
     """Record a member's subscription; begin an epoch if it, or the topics that it matches, have changed."""
     group_id, before = draft.group.group_id, draft.group.members.get(member.member_id)
     if member != before:
@@ -233,6 +267,7 @@ def _leave(
 ) -> Decision[GroupHeartbeatResponse]:
     group, member_id = draft.group, request.member_id
     require_member(group, member_id, request.instance_id)
+    _require_own_protocol(group, member_id)
     static = group.members[member_id].instance_id is not None
     if request.member_epoch == LEAVE_STATIC_EPOCH and static:
         # Its revoking partitions are free now; the others are kept for it until its session times out.
@@ -240,7 +275,7 @@ def _leave(
         if (session := state.sessions.get((group.group_id, member_id))) is not None:
             session.revoke_by_ms = None
     else:
-        draft.expel([member_id], topics, now.wall_ms)  # `on_tick` removes the session: the append may still fail.
+        expel(state, draft, [member_id], topics, now)  # `on_tick` removes the session: the append may still fail.
     answer = GroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0)
     return Decision(draft.records, answer)
 

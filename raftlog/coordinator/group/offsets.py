@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from raftlog.config import GroupConfig
+from raftlog.coordinator.group.classic_draft import ClassicDraft
+from raftlog.coordinator.group.classic_in_consumer import keep_session, require_generation_of
+from raftlog.coordinator.group.classic_state import ClassicGroup
+from raftlog.coordinator.group.classic_views import require_classic_committer, subscribed_topics
 from raftlog.coordinator.group.membership import require_group_id, require_member
 from raftlog.coordinator.group.records import OffsetCommitted, OffsetPending
 from raftlog.coordinator.group.state import Group, GroupsState
@@ -38,17 +42,20 @@ def decide_commit(
     *,
     topics: Topics,
     settings: GroupConfig,
+    instance_id: str | None = None,
 ) -> Decision[OffsetResults]:
     """Commit offsets; an error of one partition is in its own result.
 
+    Args:
+        instance_id: of a static member of a classic group.
+
     Raises:
         FencedError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, or STALE_MEMBER_EPOCH: send a heartbeat first. Nothing was
-            done.
+            done. In a classic group: see `require_classic_committer`.
     """
     require_group_id(group_id)
-    _require_limit(request.offsets)
-    group = state.groups.get(group_id) or Group(group_id)
-    require_committer(group, request.member_id, request.member_epoch)
+    require_limit(request.offsets)
+    group = _require_committer(state, now, group_id, request, settings, instance_id)
     records: list[LogRecord] = []
     results = []
     for entry in request.offsets:
@@ -62,19 +69,45 @@ def decide_commit(
     return Decision(records, OffsetResults(offsets=tuple(results)))
 
 
+def _require_committer(
+    state: GroupsState,
+    now: Now,
+    group_id: str,
+    request: OffsetCommitRequest,
+    settings: GroupConfig,
+    instance_id: str | None,
+) -> Group:
+    """Raise if the sender may not commit now; return the group, which is empty for a classic one."""
+    if (classic := state.classic.get(group_id)) is not None:
+        require_classic_committer(classic, request.member_id, request.member_epoch, instance_id)
+        if request.member_id in classic.members:
+            ClassicDraft(state, group_id, now, settings).renew(request.member_id)
+        return Group(group_id)
+    group = state.groups.get(group_id) or Group(group_id)
+    if request.member_id in group.classic:
+        require_generation_of(group, request.member_id, request.member_epoch, instance_id)
+        keep_session(state, now, group, request.member_id)
+    else:
+        require_committer(group, request.member_id, request.member_epoch)
+    return group
+
+
 def require_committer(group: Group, member_id: str, member_epoch: int) -> None:
     """Raise if the sender may not commit for the group now.
+
+    A sender without an epoch is not a member, and may commit for a group without members. It may have an id: librdkafka
+    sends the one that it would join with.
 
     Raises:
         FencedError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or FENCED_MEMBER_EPOCH.
     """
-    if not member_id and member_epoch < 0:
-        if group.members:
-            raise FencedError(
-                f"group {group.group_id!r} has {len(group.members)} members: only members may commit",
-                code=ErrorCode.UNKNOWN_MEMBER_ID,
-            )
+    if member_epoch < 0 and not group.members:
         return
+    if member_epoch < 0 and not member_id:
+        raise FencedError(
+            f"group {group.group_id!r} has {len(group.members)} members: only members may commit",
+            code=ErrorCode.UNKNOWN_MEMBER_ID,
+        )
     require_member(group, member_id)
     epoch = group.current[member_id].epoch
     if member_epoch == epoch:
@@ -91,8 +124,10 @@ def _require_owner(group: Group, entry: CommitOffset, member_id: str) -> None:
     """Raise if another member owns the partition now: a late commit would move the group's offset back."""
     owner = group.owners.get(TopicPartition(entry.topic, entry.partition), member_id)
     if owner != member_id:
+        is_classic = member_id in group.classic
         raise FencedError(
-            f"{entry.topic}-{entry.partition} is assigned to another member now", code=ErrorCode.STALE_MEMBER_EPOCH
+            f"{entry.topic}-{entry.partition} is assigned to another member now",
+            code=ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH,
         )
 
 
@@ -131,12 +166,13 @@ def decide_fetch(
         FencedError: the sender is not a member, or in another epoch.
     """
     require_group_id(group_id)
-    if request.member_id:
-        group = state.groups.get(group_id) or Group(group_id)
+    group = state.groups.get(group_id) or Group(group_id)
+    sends_epoch = group_id not in state.classic and request.member_id not in group.classic
+    if request.member_id and sends_epoch:  # Classic members send none.
         require_committer(group, request.member_id, request.member_epoch)
     known = state.offsets.get(group_id, {})
     wanted = sorted(known) if request.partitions is None else sorted(flat(request.partitions))
-    _require_limit(wanted)
+    require_limit(wanted)
     unstable = _unstable(state, group_id) if request.require_stable else frozenset()
     return Decision(
         (),
@@ -179,14 +215,21 @@ def decide_offset_deletion(
     """Delete offsets, except of topics that members subscribe to (GROUP_SUBSCRIBED_TO_TOPIC).
 
     Raises:
+        InvalidRequestError: NON_EMPTY_GROUP, the members' protocol does not say which topics they read.
         NotFoundError: GROUP_ID_NOT_FOUND.
     """
     group, known = state.groups.get(group_id), state.offsets.get(group_id, {})
-    if group is None and not known:
+    classic = state.classic.get(group_id)
+    if group is None and classic is None and not known:
         raise NotFoundError(f"there is no group {group_id!r}", code=ErrorCode.GROUP_ID_NOT_FOUND)
     wanted = sorted(flat(request.partitions))
-    _require_limit(wanted)
-    read = group.topics if group is not None and group.members else {}
+    require_limit(wanted)
+    read = group.topics if group is not None and group.members else subscribed_topics(classic)
+    if read is None:
+        raise InvalidRequestError(
+            f"group {group_id!r} has members, whose topics its coordinator does not know; stop them first",
+            code=ErrorCode.NON_EMPTY_GROUP,
+        )
     records, results = list[LogRecord](), []
     for partition in wanted:
         error = None
@@ -212,6 +255,7 @@ def decide_transactional_commit(
     producer_epoch: ProducerEpoch,
     topics: Topics,
     settings: GroupConfig,
+    instance_id: str | None = None,
 ) -> Decision[OffsetResults]:
     """Store offsets that take effect when the producer's transaction commits (Kafka's TxnOffsetCommit).
 
@@ -222,16 +266,16 @@ def decide_transactional_commit(
         FencedError: INVALID_PRODUCER_EPOCH, or the member's; see `decide_commit`.
     """
     require_group_id(group_id)
-    _require_limit(request.offsets)
+    require_limit(request.offsets)
     pending = state.pending.get(producer_id, {})
     if any(other.producer_epoch > producer_epoch for other in pending.values()):
         raise FencedError(
             f"producer_epoch: a later one of producer {producer_id} has replaced {producer_epoch}",
             code=ErrorCode.INVALID_PRODUCER_EPOCH,
         )
-    group = state.groups.get(group_id) or Group(group_id)
-    if request.member_id:
-        require_committer(group, request.member_id, request.member_epoch)
+    group = Group(group_id)
+    if request.member_id or request.member_epoch >= 0:
+        group = _require_committer(state, now, group_id, request, settings, instance_id)
     records: list[LogRecord] = []
     for entry in request.offsets:  # All or none, unlike `decide_commit`: a transaction is atomic.
         if request.member_id:
@@ -295,27 +339,33 @@ def expired_offsets(
     """
     records: list[LogRecord] = []
     for group_id, known in state.offsets.items():
-        group = state.groups.get(group_id)
+        group, classic = state.groups.get(group_id), state.classic.get(group_id)
+        read = subscribed_topics(classic)
         pending = _unstable(state, group_id)
         for partition, committed in known.items():
             if len(records) >= limit:
                 return records
             existing = topics.get(partition.topic)
             deleted = existing is None or committed.topic_id not in ("", existing.topic_id)
-            if partition not in pending and (deleted or _is_expired(group, committed, now, settings)):
+            if partition in pending or (not deleted and (read is None or partition.topic in read)):
+                continue
+            if deleted or _is_expired(group or classic, committed, now, settings):
                 records.append(Tombstone(OffsetCommitted, (group_id, *partition)))
     return records
 
 
-def _is_expired(group: Group | None, committed: OffsetCommitted, now: Now, settings: GroupConfig) -> bool:
+def _is_expired(
+    group: Group | ClassicGroup | None, committed: OffsetCommitted, now: Now, settings: GroupConfig
+) -> bool:
     since = committed.committed_at_ms
     if group is not None:
-        if group.members and committed.topic in group.topics:
+        if isinstance(group, Group) and group.members and committed.topic in group.topics:
             return False
         since = max(since, group.empty_since_ms)
     return now.wall_ms - since > settings.offsets_retention_ms
 
 
-def _require_limit(entry: Sequence[object] | Iterable[object]) -> None:
+def require_limit(entry: Sequence[object] | Iterable[object]) -> None:
+    """Raise InvalidRequestError if a request has too many partitions."""
     if len(list(entry)) > MAX_OFFSETS:
         raise InvalidRequestError(f"expected at most {MAX_OFFSETS} partitions at once, received {len(list(entry))}")

@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets`. Their names and fields are a format: see the golden files in the tests.
 
-Partitions are written as `{topic: [numbers]}`.
+Partitions are written as `{topic: [numbers]}`. Bytes of Kafka's classic protocol are written in base64.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from raftlog.coordinator.runtime.codec import RecordCodec
 from raftlog.model import LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId
 
 Partitions: TypeAlias = Mapping[str, tuple[int, ...]]
+ClassicPhase: TypeAlias = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
+"""Kafka's names: no members; members join; members wait for the leader's assignments; all have theirs."""
 MemberState: TypeAlias = Literal["stable", "unrevoked", "unreleased"]
 """Stable: the member has its target. Unrevoked: it must give up partitions. Unreleased: other members must."""
 
@@ -131,6 +133,87 @@ class OffsetPending:
     committed_at_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicGroupChanged:
+    """A group of Kafka's classic protocol: its generation, and how far its rebalance is."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("group_id",)
+    VERSION: ClassVar[int] = 1
+    group_id: str
+    phase: ClassicPhase
+    generation: int
+    """Grows each time that all members have joined, or that the last one has left."""
+    protocol_type: str = ""
+    protocol: str = ""
+    """The protocol that the members chose in this generation."""
+    leader: str = ""
+    """The id of the member that assigns."""
+    empty_since_ms: int = -1
+    """Since 1970, when its last member left; -1 while it has members."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicProtocol:
+    """A protocol that a member supports, with the member's metadata for it."""
+
+    name: str
+    metadata: str
+    """Base64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicMemberChanged:
+    """A member of a classic group, as it joined last."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("group_id", "member_id")
+    VERSION: ClassVar[int] = 1
+    group_id: str
+    member_id: str
+    instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[ClassicProtocol, ...]
+    """In the member's order of preference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicAssigned:
+    """What the leader of a classic group assigned to a member; it holds while the group is stable."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("group_id", "member_id")
+    VERSION: ClassVar[int] = 1
+    group_id: str
+    member_id: str
+    assignment: str
+    """Base64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicMembership:
+    """A member of a group of the consumer protocol uses the classic protocol, with these protocols."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("group_id", "member_id")
+    VERSION: ClassVar[int] = 1
+    group_id: str
+    member_id: str
+    protocols: tuple[ClassicProtocol, ...]
+    """In the member's order of preference."""
+
+
 CODEC = RecordCodec(
-    (GroupChanged, MemberChanged, TargetChanged, TargetEpochChanged, CurrentChanged, OffsetCommitted, OffsetPending)
+    (
+        GroupChanged,
+        MemberChanged,
+        TargetChanged,
+        TargetEpochChanged,
+        CurrentChanged,
+        OffsetCommitted,
+        OffsetPending,
+        ClassicGroupChanged,
+        ClassicMemberChanged,
+        ClassicAssigned,
+        ClassicMembership,
+    )
 )

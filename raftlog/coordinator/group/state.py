@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from raftlog.coordinator.group.classic_state import (
+    CLASSIC_KINDS,
+    ClassicGroup,
+    ClassicTimes,
+    Promises,
+    decoded_protocols,
+)
 from raftlog.coordinator.group.records import (
+    ClassicMembership,
     CurrentChanged,
     GroupChanged,
     MemberChanged,
@@ -73,6 +81,8 @@ class Group:
     current: dict[str, Current] = field(default_factory=dict)
     owners: dict[TopicPartition, str] = field(default_factory=dict)
     """By partition: the member that has it, or has not given it up yet."""
+    classic: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """By member that uses the classic protocol (docs/adr/0044): its protocols with their metadata."""
 
     def copy(self) -> Group:
         """Return a copy that can be changed independently."""
@@ -87,6 +97,7 @@ class Group:
             dict(self.target),
             dict(self.current),
             dict(self.owners),
+            dict(self.classic),
         )
 
     @property
@@ -128,6 +139,8 @@ class Group:
                         to_set(record.revoking),
                     ),
                 )
+            case ClassicMembership():
+                self.classic[record.member_id] = decoded_protocols(record.protocols)
             case Tombstone():
                 self._delete(record)
 
@@ -144,6 +157,8 @@ class Group:
         elif record.kind is CurrentChanged:
             self._set_current(record.key[1], NO_ASSIGNMENT)
             del self.current[record.key[1]]
+        elif record.kind is ClassicMembership:
+            self.classic.pop(record.key[1], None)
 
     def _forget_instance(self, member_id: str) -> None:
         member = self.members.get(member_id)
@@ -160,7 +175,8 @@ class Group:
     @property
     def has_no_records(self) -> bool:
         """Whether tombstones have deleted all its records."""
-        return not (self.epoch or self.assignment_epoch or self.members or self.target or self.current)
+        numbers = self.epoch or self.assignment_epoch
+        return not (numbers or self.members or self.target or self.current or self.classic)
 
 
 @dataclass(slots=True)
@@ -178,6 +194,12 @@ class GroupsState:
     """All groups of one shard."""
 
     groups: dict[str, Group] = field(default_factory=dict)
+    classic: dict[str, ClassicGroup] = field(default_factory=dict)
+    """The groups of Kafka's classic protocol. An id is in one of `groups` and `classic` only."""
+    classic_times: dict[str, ClassicTimes] = field(default_factory=dict)
+    """By group. Soft state."""
+    promises: Promises = field(default_factory=Promises)
+    """Member ids of classic groups. Soft state."""
     offsets: dict[str, dict[TopicPartition, OffsetCommitted]] = field(default_factory=dict)
     """By group. A group with offsets need not have members, nor a `Group`."""
     pending: dict[ProducerId, dict[tuple[str, TopicPartition], OffsetPending]] = field(default_factory=dict)
@@ -196,11 +218,21 @@ class GroupsState:
         if kind is OffsetPending:
             return self._replay_pending(record)
         group_id: str = record.key[0] if isinstance(record, Tombstone) else record.group_id  # type: ignore[attr-defined]
+        if kind in CLASSIC_KINDS:
+            return self._replay_classic(group_id, record)
         group = self.groups.setdefault(group_id, Group(group_id))
         group.replay(record)
         if group.has_no_records:
             del self.groups[group_id]
             self.topics_version.pop(group_id, None)
+        return group_id
+
+    def _replay_classic(self, group_id: str, record: LogRecord) -> str:
+        group = self.classic.setdefault(group_id, ClassicGroup(group_id))
+        group.replay(record)
+        if group.has_no_records:
+            del self.classic[group_id]
+            self.classic_times.pop(group_id, None)
         return group_id
 
     def _replay_offset(self, record: LogRecord) -> str:

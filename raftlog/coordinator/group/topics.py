@@ -16,6 +16,11 @@ class Topics(Protocol):
         """Grows when anything may have changed."""
         ...
 
+    @property
+    def have_both_protocols(self) -> bool:
+        """Whether groups may have members of both protocols: every broker can read their records (feature level 4)."""
+        ...
+
     def get(self, topic: str) -> TopicMetadata | None: ...
 
     def matching(self, pattern: str) -> Iterable[str]:

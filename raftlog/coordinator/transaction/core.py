@@ -23,6 +23,7 @@ from itertools import chain
 
 from raftlog.coordinator.runtime.codec import LogRecord, RecordCodec, tombstone
 from raftlog.coordinator.runtime.core import Decision, Now
+from raftlog.coordinator.transaction.held import require_given, require_sender, verify
 from raftlog.coordinator.transaction.records import TransactionChanged, TransactionSetCommitted
 from raftlog.coordinator.transaction.sets import is_passing
 from raftlog.coordinator.transaction.state import ENDING, IDLE, Transactions
@@ -32,6 +33,7 @@ from raftlog.coordinator.transaction.transitions import (
     complete_end,
     concurrent_transactions_error,
     is_last_ended,
+    is_repeated_init,
     prepare_end,
     producer_of,
     repeat_end,
@@ -93,21 +95,37 @@ class TransactionCoordinator:
                 yield tombstone(current)
 
     def init(
-        self, state: Transactions, now: Now, transactional_id: str, timeout_ms: int, fresh_id: ProducerId | None = None
+        self,
+        state: Transactions,
+        now: Now,
+        transactional_id: str,
+        timeout_ms: int,
+        fresh_id: ProducerId | None = None,
+        given: TransactionalProducer | None = None,
     ) -> Decision[TransactionalProducer | None]:
         """Give a producer a new epoch, which fences the previous one. None: retry, a transaction is being ended.
 
+        Args:
+            given: the identity that the producer has; it must still be the last one (KIP-360). A repeated request gets
+                the same answer, until a transaction begins.
+
         Raises:
+            FencedError: PRODUCER_FENCED: another producer has taken over the id since.
             InvalidRequestError: INVALID_TRANSACTION_TIMEOUT, or the id is not allowed.
             NeedsProducerIdError: a `fresh_id` is needed.
         """
         self._check_init(transactional_id, timeout_ms)
         current = state.by_id.get(transactional_id)
+        require_given(current, given)
         if current is not None and current.phase in ENDING:
             return Decision([], None)
+        if current is not None and given is not None and is_repeated_init(current, given):
+            return Decision([], producer_of(current))
         if current is not None and current.phase == "ongoing":
             # The previous producer is fenced, so the end is not kept for a repeated request.
-            ended = replace(prepare_end(current, now, committed=False, fresh_id=fresh_id), ended_id=NO_PRODUCER_ID)
+            # Held: the same producer sends this request again.
+            ended = prepare_end(current, now, committed=False, fresh_id=fresh_id, held=given)
+            ended = replace(ended, ended_id=NO_PRODUCER_ID)
             return Decision([replace(ended, ended_epoch=NO_PRODUCER_EPOCH)], None)
         if current is not None and current.producer_epoch < LAST_EPOCH - 1:
             producer_id, epoch = current.producer_id, current.producer_epoch + 1
@@ -121,21 +139,27 @@ class TransactionCoordinator:
             producer_epoch=epoch,
             timeout_ms=timeout_ms,
             changed_ms=now.wall_ms,
+            ended_id=given.producer_id if given else NO_PRODUCER_ID,
+            ended_epoch=given.producer_epoch if given else NO_PRODUCER_EPOCH,
         )
-        return Decision([changed], TransactionalProducer(producer_id=producer_id, producer_epoch=epoch))
+        return Decision([changed], producer_of(changed))
 
-    def join(self, state: Transactions, now: Now, request: JoinTransactionRequest) -> Decision[None]:
+    def join(self, state: Transactions, now: Now, request: JoinTransactionRequest) -> Decision[TransactionalProducer]:
         """Add partitions and groups to a producer's transaction, which begins with the first of them.
+
+        Returns the producer id and epoch that the transaction has; the producer itself may send others (`held`).
 
         Raises:
             FencedError: INVALID_PRODUCER_EPOCH.
-            InvalidRequestError: INVALID_PRODUCER_ID_MAPPING.
+            InvalidRequestError: INVALID_PRODUCER_ID_MAPPING; INVALID_TXN_STATE: `verify_only`, and it is not added.
             TransactionAbortedError: the transaction timed out, or is too large.
             RetriableError: CONCURRENT_TRANSACTIONS: the last transaction is still being ended.
         """
-        current = require_producer(state, request.transactional_id, request.producer_id, request.producer_epoch)
+        current = require_sender(state, request.transactional_id, request.producer_id, request.producer_epoch)
         if current.phase in ENDING:
             raise concurrent_transactions_error(request.transactional_id)
+        if request.verify_only:
+            return verify(current, request)
         partitions = tuple(dict.fromkeys((*current.partitions, *request.partitions)))
         groups = tuple(dict.fromkeys((*current.groups, *request.groups)))
         if len(partitions) + len(groups) > MAX_PARTITIONS:
@@ -144,7 +168,7 @@ class TransactionCoordinator:
                 f"{len(partitions) + len(groups)}: abort it, and commit earlier"
             )
         if (current.phase, partitions, groups) == ("ongoing", current.partitions, current.groups):
-            return Decision([], None)
+            return Decision([], producer_of(current))
         began_ms = current.began_ms if current.phase == "ongoing" else now.wall_ms
         changed = replace(
             current,
@@ -157,7 +181,7 @@ class TransactionCoordinator:
             ended_epoch=NO_PRODUCER_EPOCH,
             timed_out=False,
         )
-        return Decision([changed], None)
+        return Decision([changed], producer_of(changed))
 
     def end(
         self,
@@ -177,7 +201,8 @@ class TransactionCoordinator:
             NeedsProducerIdError: a `fresh_id` is needed.
         """
         current = state.by_id.get(transactional_id)
-        if current is not None and is_last_ended(current, request.producer_id, request.producer_epoch):
+        ended = current is not None and current.phase != "empty"
+        if current is not None and ended and is_last_ended(current, request.producer_id, request.producer_epoch):
             return repeat_end(current, request, fresh_id)
         current = require_producer(state, transactional_id, request.producer_id, request.producer_epoch)
         if current.phase in ENDING:
@@ -188,8 +213,8 @@ class TransactionCoordinator:
                 code=ErrorCode.INVALID_TXN_STATE,
             )
         # A transaction that has not begun is ended, too: its first batch may still be in flight.
-        ended = prepare_end(current, now, committed=request.committed, fresh_id=fresh_id)
-        return Decision([ended], producer_of(ended))
+        changed = prepare_end(current, now, committed=request.committed, fresh_id=fresh_id)
+        return Decision([changed], producer_of(changed))
 
     def complete(self, state: Transactions, now: Now, decided: TransactionChanged) -> Decision[None]:
         """Complete a transaction: every partition and group has its marker.

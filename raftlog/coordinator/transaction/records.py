@@ -37,10 +37,16 @@ class TransactionChanged:
     """While a transaction is being ended: the producer id and epoch in its markers."""
     marker_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     ended_id: ProducerId = NO_PRODUCER_ID
-    """The producer id and epoch of the last ended transaction; its producer may repeat the request to end it."""
+    """The producer id and epoch of the last ended transaction; its producer may repeat the request to end it.
+
+    In phase `empty`: the identity that the last init named (KIP-360); its producer may repeat that request.
+    """
     ended_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     timed_out: bool = False
     """The last transaction was aborted because it timed out, not on request of its producer."""
+    held_id: ProducerId = NO_PRODUCER_ID
+    """The id and epoch that a producer of Kafka's first kind keeps from one transaction to the next; see `held`."""
+    held_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
 
     def info(self) -> TransactionInfo:
         """Return the state in the form of the HTTP API."""

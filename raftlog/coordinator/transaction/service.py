@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
 from raftlog.coordinator.transaction.core import TransactionCoordinator, TransactionSettings
+from raftlog.coordinator.transaction.held import end_holding
 from raftlog.coordinator.transaction.markers import MarkerWriter
 from raftlog.coordinator.transaction.sets import describe_set, end_set
 from raftlog.coordinator.transaction.state import Transactions
@@ -24,6 +25,7 @@ from raftlog.wire.errors import WireError
 from raftlog.wire.transactions import (
     EndSetBody,
     EndTransactionBody,
+    JoinedTransaction,
     JoinTransactionRequest,
     TransactionalProducer,
     TransactionInfo,
@@ -129,16 +131,19 @@ class TransactionService:
         await self.markers.close()
         await self.runtime.close()
 
-    async def init(self, transactional_id: str, timeout_ms: int, *, deadline_ms: int) -> TransactionalProducer:
-        """Give a producer a new epoch.
+    async def init(
+        self, transactional_id: str, timeout_ms: int, *, deadline_ms: int, given: TransactionalProducer | None = None
+    ) -> TransactionalProducer:
+        """Give a producer a new epoch; see `TransactionCoordinator.init`.
 
         Raises:
+            FencedError: PRODUCER_FENCED: `given` is not its last identity.
             RetriableError: CONCURRENT_TRANSACTIONS: the previous transaction is being ended; or as `Shard.decide`.
             InvalidRequestError: the id or the time-out is not allowed.
         """
         response = await self._decide(
             transactional_id,
-            lambda state, now, fresh: self._coordinator.init(state, now, transactional_id, timeout_ms, fresh),
+            lambda state, now, fresh: self._coordinator.init(state, now, transactional_id, timeout_ms, fresh, given),
             deadline_ms,
         )
         if response is None:
@@ -158,9 +163,18 @@ class TransactionService:
         self.markers.wake()
         return response
 
-    async def join(self, request: JoinTransactionRequest, *, deadline_ms: int) -> None:
+    async def end_holding(self, transactional_id: str, request: EndTransactionBody, *, deadline_ms: int) -> None:
+        """Decide the end of a transaction whose producer keeps its epoch. Errors as `end_holding`, `Shard.decide`."""
+        await self._decide(
+            transactional_id,
+            lambda state, now, fresh: end_holding(state, now, transactional_id, request, fresh),
+            deadline_ms,
+        )
+        self.markers.wake()
+
+    async def join(self, request: JoinTransactionRequest, *, deadline_ms: int) -> TransactionalProducer:
         """Add partitions to a transaction. Errors as `TransactionCoordinator.join`, `Shard.decide`."""
-        await self.runtime.decide(
+        return await self.runtime.decide(
             request.transactional_id,
             lambda state, now: self._coordinator.join(state, now, request),
             timeout_ms=deadline_ms,
@@ -223,8 +237,10 @@ class TransactionService:
 
         return admit
 
-    async def join_at_coordinator(self, request: JoinTransactionRequest, *, deadline_ms: int) -> None:
+    async def join_at_coordinator(self, request: JoinTransactionRequest, *, deadline_ms: int) -> TransactionalProducer:
         """Add partitions or groups to a transaction at its coordinator, on this broker or another.
+
+        Returns the producer id and epoch that batches and offsets of the transaction have.
 
         Raises:
             RetriableError: CONCURRENT_TRANSACTIONS, or COORDINATOR_NOT_AVAILABLE: the coordinator did not answer.
@@ -235,12 +251,13 @@ class TransactionService:
             number = self.runtime.partition_of(request.transactional_id)
             leader = state.partitions[number].leader if state else -1
             if leader == self._broker_id:
-                await self.join(request, deadline_ms=deadline_ms)
-            else:
-                path, address = paths.JOIN_TRANSACTION, self._internal_address(leader)
+                return await self.join(request, deadline_ms=deadline_ms)
+            path, address = paths.JOIN_TRANSACTION, self._internal_address(leader)
+            return (
                 await self._session.call(
-                    dict[str, object], "POST", address, path, timeout_ms=deadline_ms, message=request
+                    JoinedTransaction, "POST", address, path, timeout_ms=deadline_ms, message=request
                 )
+            ).producer(request)
         except (UnknownOutcomeError, StaleRouteError) as error:
             # The partition may have joined; then it gets a needless marker. The caller's append was not done.
             raise RetriableError(

@@ -58,6 +58,11 @@ def is_last_ended(current: TransactionChanged, producer_id: ProducerId, producer
     return producer_id >= 0 and (current.ended_id, current.ended_epoch) == (producer_id, producer_epoch)
 
 
+def is_repeated_init(current: TransactionChanged, given: TransactionalProducer) -> bool:
+    """Return whether the last change was an init of this identity: its answer may have been lost."""
+    return current.phase == "empty" and is_last_ended(current, given.producer_id, given.producer_epoch)
+
+
 def repeat_end(
     current: TransactionChanged, request: EndTransactionBody, fresh_id: ProducerId | None
 ) -> Decision[TransactionalProducer]:
@@ -109,11 +114,13 @@ def prepare_end(
     fresh_id: ProducerId | None,
     renew: bool = True,
     timed_out: bool = False,
+    held: TransactionalProducer | None = None,
 ) -> TransactionChanged:
     """Return the state with its end decided (Kafka's PrepareCommit, PrepareAbort); complete if no marker is needed.
 
     Args:
         renew: the producer continues with the id and epoch of this end; otherwise it must `init` first.
+        held: what its producer goes on to use in their place; see `held`.
     """
     marker_epoch = current.producer_epoch + 1
     producer_id, epoch = current.producer_id, marker_epoch
@@ -132,6 +139,8 @@ def prepare_end(
         ended_id=current.producer_id,
         ended_epoch=current.producer_epoch,
         timed_out=timed_out,
+        held_id=held.producer_id if held else NO_PRODUCER_ID,
+        held_epoch=held.producer_epoch if held else NO_PRODUCER_EPOCH,
     )
     return ended if ended.partitions or ended.groups else complete_end(ended, now)
 

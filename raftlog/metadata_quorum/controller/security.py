@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision
@@ -10,6 +11,7 @@ from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import (
     LATER_OPERATIONS,
     MORE_ACL_OPERATIONS,
+    SHA_512_CREDENTIALS,
     ChangeQuota,
     DeleteAcl,
     DeleteUser,
@@ -24,10 +26,12 @@ from raftlog.model import (
     Acl,
     AclOperation,
     AclResource,
+    ScramVerifier,
     UserCredential,
 )
 from raftlog.wire.admin import AclFilter, AclsRequest, DeleteUserRequest, PutUserRequest, QuotaRequest
 from raftlog.wire.client_ids import EXPECTED, is_client_id
+from raftlog.wire.scram import KEY_BYTES, SHA_512
 
 MAX_ACLS = 10_000
 MAX_NAME = 255
@@ -50,32 +54,58 @@ OPERATIONS_ON: dict[AclResource, tuple[AclOperation, ...]] = {
 MAX_ITERATIONS = 1_000_000
 """Rounds of one password check; a node makes one check at a time."""
 MIN_SALT_BYTES = 16
-_KEY_BYTES = 32
 _NAME = re.compile(r"[\w.@-]{1,128}")
 _PRINCIPAL = re.compile(r"(User:|Group:)?[^:\x00-\x1f\x7f]+")
 
 
 def decide_user(image: MetadataImage, request: PutUserRequest) -> Decision[None]:
-    """Create a user, or replace the credential of one."""
+    """Create a user, or replace the credential of one.
+
+    Raises:
+        InvalidRequestError: the credential is weak or malformed; UNSUPPORTED_VERSION: it is of SCRAM-SHA-512 only, and
+            some nodes may not be able to read it. That of both mechanisms is stored without SCRAM-SHA-512 then.
+    """
     credential = request.credential
     if not _NAME.fullmatch(credential.user) or credential.user == "ANONYMOUS":
         raise InvalidRequestError(
             f"user: expected 1 to 128 letters, digits and the characters . _ @ -, received {credential.user!r:.200}"
         )
-    _require_strong(credential)
-    unchanged = image.users.get(credential.user) == credential
-    return Decision(() if unchanged else (PutUser(credential=credential),), None)
+    if image.feature_level < SHA_512_CREDENTIALS and credential.sha512 is not None:
+        if not credential.iterations:
+            raise InvalidRequestError(
+                f"mechanism: {SHA_512} needs feature level {SHA_512_CREDENTIALS}, the cluster has "
+                f"{image.feature_level}; upgrade every node, then raise it with PATCH /v1/features",
+                code=ErrorCode.UNSUPPORTED_VERSION,
+            )
+        credential = replace(credential, sha512=None)
+    known, verifiers = image.users.get(credential.user), credential.verifiers
+    if not verifiers:
+        raise InvalidRequestError("credential: expected a verifier of at least one mechanism, received none")
+    for mechanism, verifier in verifiers.items():
+        _require_strong(verifier, KEY_BYTES[mechanism])
+    kept = known.verifiers if request.mechanism and known is not None else {}
+    credential = UserCredential.of(credential.user, kept | verifiers)
+    return Decision(() if known == credential else (PutUser(credential=credential),), None)
 
 
 def decide_user_deletion(image: MetadataImage, request: DeleteUserRequest) -> Decision[None]:
-    """Delete a user.
+    """Delete a user, or one of its verifiers.
 
     Raises:
-        NotFoundError: the user does not exist.
+        NotFoundError: the user does not exist, or has no such verifier.
     """
-    if request.user not in image.users:
+    known = image.users.get(request.user)
+    if known is None:
         raise NotFoundError(f"there is no user {request.user!r}", code=ErrorCode.RESOURCE_NOT_FOUND)
-    return Decision((DeleteUser(user=request.user),), None)
+    if not request.mechanism:
+        return Decision((DeleteUser(user=request.user),), None)
+    if request.mechanism not in known.verifiers:
+        what = f"user {request.user!r} has no credential of {request.mechanism!r:.40}"
+        raise NotFoundError(what, code=ErrorCode.RESOURCE_NOT_FOUND)
+    left = {name: verifier for name, verifier in known.verifiers.items() if name != request.mechanism}
+    if not left:
+        return Decision((DeleteUser(user=request.user),), None)
+    return Decision((PutUser(credential=UserCredential.of(request.user, left)),), None)
 
 
 def decide_acls(image: MetadataImage, request: AclsRequest) -> Decision[None]:
@@ -128,14 +158,14 @@ def decide_quota(image: MetadataImage, request: QuotaRequest) -> Decision[None]:
     return Decision(records, None)
 
 
-def _require_strong(credential: UserCredential) -> None:
-    """Raise for a credential that is cheap to attack, or that makes each login slow."""
-    if not MIN_SCRAM_ITERATIONS <= credential.iterations <= MAX_ITERATIONS:
+def _require_strong(verifier: ScramVerifier, key_bytes: int) -> None:
+    """Raise for a verifier that is cheap to attack, or that makes each login slow."""
+    if not MIN_SCRAM_ITERATIONS <= verifier.iterations <= MAX_ITERATIONS:
         raise InvalidRequestError(
-            f"iterations: expected {MIN_SCRAM_ITERATIONS:,} to {MAX_ITERATIONS:,}, received {credential.iterations:,}"
+            f"iterations: expected {MIN_SCRAM_ITERATIONS:,} to {MAX_ITERATIONS:,}, received {verifier.iterations:,}"
         )
-    for name, least in (("salt", MIN_SALT_BYTES), ("stored_key", _KEY_BYTES), ("server_key", _KEY_BYTES)):
-        text = getattr(credential, name)
+    for name, least in (("salt", MIN_SALT_BYTES), ("stored_key", key_bytes), ("server_key", key_bytes)):
+        text = getattr(verifier, name)
         most = least if name != "salt" else MAX_NAME // 2
         if not re.fullmatch(rf"([0-9a-f]{{2}}){{{least},{most}}}", text):
             raise InvalidRequestError(f"{name}: expected {least} or more bytes as hex digits, received {text!r:.80}")

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from raftlog.config import TopicConfig, validate_topic_configs
-from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
+from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, StaleRouteError
+from raftlog.metadata_quorum.controller.assignments import MAX_PARTITIONS, assigned_partitions
 from raftlog.metadata_quorum.controller.decision import Decision, change
 from raftlog.metadata_quorum.controller.elections import is_active, min_isr, with_new_leader
 from raftlog.metadata_quorum.controller.placement import place
@@ -21,12 +22,10 @@ from raftlog.metadata_quorum.records import (
     DeleteTopic,
     Record,
 )
-from raftlog.model import INTERNAL_TOPICS, NO_LEADER, TopicId
+from raftlog.model import INTERNAL_TOPICS, NO_LEADER, BrokerId, TopicId
 from raftlog.wire.admin import AlterTopicRequest
 from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, PartitionInfo, TopicInfo
 
-MAX_PARTITIONS = 10_000
-"""The most partitions of one topic."""
 MAX_NAME_LENGTH = 249
 INTERNAL_TOPIC_SETTINGS = {
     "min_insync_replicas": 1,
@@ -67,17 +66,41 @@ def decide_creation(
     configs = durability | validate_topic_configs(request.configs)
     if (existing := image.topic(request.topic)) is not None:
         return _existing_topic(request, existing)
+    if request.assignments is None:
+        created, factor = _chosen_partitions(image, request, topic_id, defaults)
+    else:
+        created, factor = _assigned_topic(image, request, topic_id)
+    _require_min_isr(request.configs, factor)
+    if request.validate_only:
+        return Decision((), _describe_plan(request.topic, configs, created))
+    return Decision((CreateTopic(topic=request.topic, topic_id=topic_id, configs=configs), *created), topic_id)
+
+
+def _chosen_partitions(
+    image: MetadataImage, request: CreateTopicRequest, topic_id: TopicId, defaults: TopicDefaults
+) -> tuple[list[ChangePartition], int]:
+    """Return the partitions of a new topic on brokers that are chosen here, and the replication factor."""
     alive = sum(is_active(image, broker) for broker in image.brokers)
     partitions = defaults.partitions if request.partitions is None else request.partitions
     factor = request.replication_factor
     if factor is None:
         factor = max(1, min(defaults.replication_factor, alive))
     _require_counts(partitions, factor, alive)
-    _require_min_isr(request.configs, factor)
-    created = _new_partitions(image, topic_id, range(partitions), factor)
-    if request.validate_only:
-        return Decision((), _describe_plan(request.topic, configs, created))
-    return Decision((CreateTopic(topic=request.topic, topic_id=topic_id, configs=configs), *created), topic_id)
+    return _new_partitions(image, topic_id, range(partitions), factor), factor
+
+
+def _assigned_topic(
+    image: MetadataImage, request: CreateTopicRequest, topic_id: TopicId
+) -> tuple[list[ChangePartition], int]:
+    """Return the partitions of a new topic on the brokers that the request assigns, and the replication factor."""
+    if request.partitions is not None or request.replication_factor is not None:
+        raise InvalidRequestError(
+            "assignments: they say how many partitions and replicas there are; leave out partitions and "
+            "replication_factor"
+        )
+    assignments = request.assignments or ()
+    factor = len(assignments[0]) if assignments else 0
+    return assigned_partitions(image, topic_id, range(len(assignments)), assignments, factor), factor
 
 
 def _new_partitions(
@@ -138,7 +161,9 @@ def decide_alteration(image: MetadataImage, request: AlterTopicRequest) -> Decis
         records.append(ChangeTopicConfigs(topic_id=topic.topic_id, configs=configs))
     records += _apply_election_settings(image, topic, configs)
     if request.partitions is not None:
-        records += _added_partitions(image, topic, request.partitions)
+        records += _added_partitions(image, topic, request.partitions, request.assignments)
+    elif request.assignments is not None:
+        raise InvalidRequestError("assignments: partitions is missing: how many the topic has afterwards")
     return Decision(tuple(records), topic.topic_id)
 
 
@@ -224,17 +249,24 @@ def _require_min_isr(configs: Mapping[str, ConfigValue | None], factor: int) -> 
         )
 
 
-def _added_partitions(image: MetadataImage, topic: TopicImage, partitions: int) -> list[ChangePartition]:
+def _added_partitions(
+    image: MetadataImage,
+    topic: TopicImage,
+    partitions: int,
+    assignments: tuple[tuple[BrokerId, ...], ...] | None,
+) -> list[ChangePartition]:
     present = len(topic.partitions)
     alive = sum(is_active(image, broker) for broker in image.brokers)
     first = topic.partitions[0]
     factor = len(set(first.replicas) - set(first.removing))  # During a reassignment `replicas` has more.
-    _require_counts(partitions, factor, alive)
+    _require_counts(partitions, factor, max(alive, factor) if assignments is not None else alive)
     if partitions < present:
         raise InvalidRequestError(
             f"partitions: expected at least the {present} that {topic.topic!r} has, received {partitions}",
             code=ErrorCode.INVALID_PARTITIONS,
         )
+    if assignments is not None:
+        return assigned_partitions(image, topic.topic_id, range(present, partitions), assignments, factor)
     return _new_partitions(image, topic.topic_id, range(present, partitions), factor)
 
 
@@ -243,10 +275,17 @@ def decide_deletion(image: MetadataImage, request: DeleteTopicRequest) -> Decisi
 
     Raises:
         NotFoundError: the topic does not exist.
+        StaleRouteError: UNKNOWN_TOPIC_ID: it has another id.
     """
     topic = image.topic(request.topic)
     if topic is None:
         raise NotFoundError(f"there is no topic {request.topic!r}")
+    if request.topic_id not in ("", topic.topic_id):
+        raise StaleRouteError(
+            f"topic {request.topic!r} was deleted and created again: its id is {topic.topic_id}, not "
+            f"{request.topic_id}",
+            code=ErrorCode.UNKNOWN_TOPIC_ID,
+        )
     return Decision((DeleteTopic(topic_id=topic.topic_id),), None)
 
 

@@ -112,12 +112,27 @@ class LeaderSession:
             partition.marks = _marks(result)
         if result.error is not None or result.diverging is not None:
             return "now"
-        if _marks(result) != partition.marks:
-            sent_start = partition.marks[1] if partition.marks is not None else None
-            return "soon" if result.log_start_offset == sent_start else "now"
+        if urgency := _urgency(partition.marks, _marks(result)):
+            return urgency
         if result.length == 0 and self.session_id:
             self._dirty.pop(result.key, None)
         return ""
+
+    def caught_up(self, key: TopicIdPartition, marks: tuple[Offset, ...]) -> Urgency:
+        """Return when offsets must be sent to a follower that has every record: `urgency` without a result.
+
+        Args:
+            marks: high watermark, log start offset and replicated offset.
+        """
+        urgency = _urgency(self.partitions[key].marks, marks)
+        if not urgency:
+            self._dirty.pop(key, None)
+        return urgency
+
+    @property
+    def dirty_count(self) -> int:
+        """The number of changed partitions."""
+        return len(self._dirty)
 
     def on_answered(self, results: Iterable[ReplicaFetchResult]) -> None:
         """Record the results that a response contains."""
@@ -208,6 +223,13 @@ class LeaderSessions:
 
 def _marks(result: ReplicaFetchResult) -> tuple[Offset, ...]:
     return result.high_watermark, result.log_start_offset, result.replicated_offset
+
+
+def _urgency(sent: tuple[Offset, ...] | None, marks: tuple[Offset, ...]) -> Urgency:
+    """Return when offsets must be sent: a high watermark may wait for records, a log start offset may not."""
+    if marks == sent:
+        return ""
+    return "soon" if sent is not None and marks[1] == sent[1] else "now"
 
 
 def _unknown(session_id: str) -> RetriableError:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, OverloadedError, RetriableError
-from raftlog.model import MAX_SEQUENCE, NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId
+from raftlog.model import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId
 from raftlog.partition.core.transactions import Transactions
 from raftlog.record.batch import BatchHeader
 from raftlog.record.control import Marker
@@ -72,12 +72,29 @@ class AppendedBatch:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerDescription:
+    """A producer of one partition, for administrators; -1 where there is nothing."""
+
+    producer_id: ProducerId
+    epoch: ProducerEpoch
+    last_sequence: int
+    seen_ms: int
+    """When its last batch or marker was appended here."""
+    coordinator_epoch: int
+    began: Offset
+    """The first offset of its open transaction."""
+
+
 @dataclass(slots=True)
 class _ProducerEntry:
     epoch: ProducerEpoch
     seen_ms: int
     """When this replica appended its last batch: not the batch's timestamp, which its producer chooses."""
     batches: tuple[AppendedBatch, ...] = ()
+    before: AppendedBatch | None = None
+    """The last batch of the epoch before, and that epoch: the sequences of some producers go on (Kafka's TV1)."""
+    before_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     coordinator_epoch: int = _NO_MARKER
     """Of its last marker."""
     marker_offset: Offset = _NO_MARKER
@@ -108,8 +125,33 @@ class ProducerStates:
         """Return whether there is state of a producer."""
         return producer_id in self._producers
 
-    def check(self, header: BatchHeader, now_ms: int = 0) -> AppendedBatch | None:
+    def described(self) -> list[ProducerDescription]:
+        """Return every producer, the one that wrote least recently first."""
+        return [
+            ProducerDescription(
+                producer_id,
+                entry.epoch,
+                entry.batches[-1].last_sequence if entry.batches else -1,
+                entry.seen_ms,
+                entry.coordinator_epoch,
+                self.transactions.ongoing.get(producer_id, -1),
+            )
+            for producer_id, entry in self._producers.items()
+        ]
+
+    def has_open(self, producer_id: ProducerId, epoch: ProducerEpoch) -> bool:
+        """Return whether a transaction of this epoch is open here."""
+        entry = self._producers.get(producer_id)
+        return entry is not None and entry.epoch == epoch and producer_id in self.transactions
+
+    def check(
+        self, header: BatchHeader, now_ms: int = 0, *, since: ProducerEpoch = NO_PRODUCER_EPOCH
+    ) -> AppendedBatch | None:
         """Check a batch before it is appended: return the batch that it duplicates, or None to append it.
+
+        Args:
+            since: the producer does not know of its later epochs (Kafka's TV1): its sequences go on from this one.
+                -1: each epoch begins with sequence 0.
 
         Raises:
             FencedError: INVALID_PRODUCER_EPOCH: a newer process of this producer has written.
@@ -137,13 +179,15 @@ class ProducerStates:
             )
         self._require_same_transaction(header, entry)
         if header.producer_epoch > entry.epoch:
-            self._require_next(header, expected=0)
+            self._require_begin(header, entry, since)
             return None
         for batch in entry.batches:
             if batch.is_repeated_by(header):
                 return batch
-        expected = (entry.batches[-1].last_sequence + 1) % (MAX_SEQUENCE + 1) if entry.batches else 0
-        self._require_next(header, expected=expected)
+        if entry.batches:
+            self._require_next(header, expected=_after(entry.batches[-1]))
+        else:
+            self._require_begin(header, entry, since)
         return None
 
     def begins_transaction(self, header: BatchHeader) -> bool:
@@ -191,6 +235,8 @@ class ProducerStates:
         if entry is None:
             entry = _ProducerEntry(header.producer_epoch, self._now_ms)
         if entry.epoch != header.producer_epoch:
+            if entry.batches:
+                entry.before, entry.before_epoch = entry.batches[-1], entry.epoch
             entry.epoch, entry.batches = header.producer_epoch, ()
         entry.seen_ms = self._now_ms
         self._producers[header.producer_id] = entry
@@ -231,12 +277,14 @@ class ProducerStates:
         Raises:
             ValueError, TypeError, KeyError: it is something else.
         """
-        for producer, epoch, seen_ms, batches, coordinator_epoch, marker_offset in plain["producers"]:
+        for producer, epoch, seen_ms, batches, coordinator_epoch, marker_offset, *before in plain["producers"]:
             loaded = tuple(AppendedBatch(*map(int, batch)) for batch in batches)
+            last, last_epoch = before or (None, NO_PRODUCER_EPOCH)
+            ended = AppendedBatch(*map(int, last)) if last else None
             if not loaded and marker_offset < 0:
                 raise ValueError(f"producer {producer} has no batch")
             self._producers[int(producer)] = _ProducerEntry(
-                int(epoch), int(seen_ms), loaded, int(coordinator_epoch), int(marker_offset)
+                int(epoch), int(seen_ms), loaded, ended, int(last_epoch), int(coordinator_epoch), int(marker_offset)
             )
         self.transactions.load(plain)
 
@@ -244,7 +292,8 @@ class ProducerStates:
         """Return the base offsets of all stored batches and markers: compaction must keep these batches."""
         producers = self._producers.values()
         markers = {entry.marker_offset for entry in producers if entry.marker_offset >= 0}
-        return frozenset(markers | {batch.base_offset for entry in producers for batch in entry.batches})
+        before = {entry.before.base_offset for entry in producers if entry.before is not None}
+        return frozenset(markers | before | {batch.base_offset for entry in producers for batch in entry.batches})
 
     def _require_same_transaction(self, header: BatchHeader, entry: _ProducerEntry) -> None:
         if header.producer_id not in self.transactions:
@@ -284,6 +333,13 @@ class ProducerStates:
             )
 
     @staticmethod
+    def _require_begin(header: BatchHeader, entry: _ProducerEntry, since: ProducerEpoch) -> None:
+        """Require the first sequence of an epoch: 0, or the one after the last transaction's (see `check`)."""
+        epoch, last = (entry.epoch, entry.batches[-1]) if entry.batches else (entry.before_epoch, entry.before)
+        goes_on = last is not None and 0 <= since <= epoch
+        ProducerStates._require_next(header, expected=_after(last) if last is not None and goes_on else 0)
+
+    @staticmethod
     def _require_next(header: BatchHeader, *, expected: int) -> None:
         if header.base_sequence != expected:
             raise InvalidRequestError(
@@ -295,8 +351,15 @@ class ProducerStates:
 
 
 def _to_plain(producer_id: ProducerId, entry: _ProducerEntry) -> list[Any]:
-    batches = [
-        [batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.payload_crc]
-        for batch in entry.batches
-    ]
-    return [producer_id, entry.epoch, entry.seen_ms, batches, entry.coordinator_epoch, entry.marker_offset]
+    batches = [_plain_batch(batch) for batch in entry.batches]
+    plain = [producer_id, entry.epoch, entry.seen_ms, batches, entry.coordinator_epoch, entry.marker_offset]
+    return plain if entry.before is None else [*plain, _plain_batch(entry.before), entry.before_epoch]
+
+
+def _plain_batch(batch: AppendedBatch) -> list[int]:
+    return [batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.payload_crc]
+
+
+def _after(batch: AppendedBatch) -> int:
+    """Return the sequence that follows a batch."""
+    return (batch.last_sequence + 1) % (MAX_SEQUENCE + 1)

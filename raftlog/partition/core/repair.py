@@ -32,8 +32,11 @@ class DamagedBatch:
     """The next intact batch. Where the epoch is unknown, only batches that lead up to this one may be written. Two logs
     with the same batch at one offset in one epoch are equal below it (Raft's log matching)."""
     exact_fit: bool
-    """The log may be compacted, so other replicas may have other batches: only a single batch that exactly fills
-    the gap may be written."""
+    """The log may be compacted, so other replicas may have other batches: only batches that exactly fill the gap may be
+    written."""
+    inner: tuple[tuple[int, BatchHeader], ...] = ()
+    """Positions and headers of further damaged batches up to `end_position` that have an intact header. Searched for
+    only if `exact_fit` is true and `header` is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
     """
     length, offset, epoch = 0, damaged.offset, damaged.leader_epoch
     is_proven = damaged.leader_epoch != NO_LEADER_EPOCH
+    fitting = (0, offset)
     try:
         for header, batch in iter_batches(data):
             if not is_proven and length and header == damaged.following and header.base_offset == offset:
@@ -62,10 +66,13 @@ def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
                 break
             verify_payload_crc(header, batch)
             length, offset, epoch = length + header.batch_length, header.next_offset, header.leader_epoch
-            if is_proven and (damaged.header is not None or damaged.exact_fit or offset == damaged.end_offset):
+            if _may_end(damaged, length, offset):
+                fitting = (length, offset)
+            if is_proven and (_is_single(damaged) or offset == damaged.end_offset):
                 break
     except CorruptBatchError:
         pass  # The batches before it are intact.
+    length, offset = fitting
     return Accepted(bytes(data[:length]), offset) if length and is_proven else None
 
 
@@ -75,14 +82,32 @@ def _is_wanted(damaged: DamagedBatch, header: BatchHeader) -> bool:
     return header.base_offset == damaged.offset and damaged.leader_epoch in (NO_LEADER_EPOCH, header.leader_epoch)
 
 
+def _is_single(damaged: DamagedBatch) -> bool:
+    """Return whether only one batch may be written: it is known, or nothing bounds a compacted log's damage."""
+    return damaged.header is not None or (damaged.exact_fit and damaged.end_offset is None)
+
+
 def _fits(damaged: DamagedBatch, length: int, header: BatchHeader) -> bool:
-    position, end_offset = damaged.end_position, damaged.end_offset
-    end = damaged.position + length + header.batch_length
+    """Return whether a batch may follow `length` bytes of others: in the damage, and as intact headers there say."""
+    start = damaged.position + length
+    end = start + header.batch_length
     if length and length + header.batch_length > damaged.unsound_bytes:
         return False
-    if damaged.exact_fit and damaged.header is None:
-        return position in (None, end) and end_offset in (None, header.next_offset)
-    return (position is None or end <= position) and (end_offset is None or header.next_offset <= end_offset)
+    if any(start <= at < end and (at != start or header != inner) for at, inner in damaged.inner):
+        return False
+    return (damaged.end_position is None or end <= damaged.end_position) and (
+        damaged.end_offset is None or header.next_offset <= damaged.end_offset
+    )
+
+
+def _may_end(damaged: DamagedBatch, length: int, offset: Offset) -> bool:
+    """Return whether batches of `length` bytes up to an offset may replace the damage without further ones."""
+    if damaged.header is not None or not damaged.exact_fit:
+        return True
+    end = damaged.position + length
+    if any(end == at and offset == inner.base_offset for at, inner in damaged.inner):
+        return True
+    return damaged.end_position in (None, end) and damaged.end_offset in (None, offset)
 
 
 def later_starts(damaged: DamagedBatch, responses: Iterable[RepairResponse | None]) -> list[tuple[Offset, LeaderEpoch]]:

@@ -63,13 +63,17 @@ def find_sound_header(read: Read, position: int, end: int, *, min_offset: Offset
 
 def find_header(read: Read, position: int, end: int, *, base_offset: Offset) -> int | None:
     """Return the position in [position, end) of a valid header with this base offset; None if there is none."""
+    return next((at for at, header in iter_headers(read, position, end) if header.base_offset == base_offset), None)
+
+
+def iter_headers(read: Read, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Iterate over (position, header) of the valid headers in [position, end), whatever payload follows them."""
     for at in _maybe_headers(read, position, end):
         try:
-            if parse_header(read(HEADER_BYTES, at)).base_offset == base_offset:
-                return at
+            header = parse_header(read(HEADER_BYTES, at))
         except CorruptBatchError:
             continue
-    return None
+        yield at, header
 
 
 def _maybe_headers(read: Read, position: int, end: int) -> Iterator[int]:

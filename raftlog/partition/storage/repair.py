@@ -18,7 +18,7 @@ from typing import Protocol
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from raftlog.partition.core.repair import Accepted, DamagedBatch
-from raftlog.partition.storage.batch_scan import Read, find_sound_header
+from raftlog.partition.storage.batch_scan import Read, find_sound_header, iter_headers
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.cleaner import STATE_FILE
 from raftlog.partition.storage.epochs import EpochTable
@@ -124,9 +124,19 @@ def _describe(read: Read, size: int, walk: Walk, extent: Extent, header: BatchHe
     after = extent.after if following is None else following[1]
     epoch = _epoch_of(walk, extent, after)
     damaged = replace(damaged, leader_epoch=epoch, following=after)
-    if following is None or not (extent.exact_fit or epoch == NO_LEADER_EPOCH):
-        return damaged
-    return replace(damaged, end_position=following[0], end_offset=following[1].base_offset)
+    if following is not None and (extent.exact_fit or epoch == NO_LEADER_EPOCH):
+        damaged = replace(damaged, end_position=following[0], end_offset=following[1].base_offset)
+    return replace(damaged, inner=tuple(_inner(read, walk, damaged))) if extent.exact_fit else damaged
+
+
+def _inner(read: Read, walk: Walk, damaged: DamagedBatch) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield position and header of further damaged batches of which the header is intact."""
+    offset, epoch, end = walk.offset + 1, walk.epoch, damaged.end_offset
+    for at, header in iter_headers(read, walk.position + ALIGNMENT, walk.position + damaged.unsound_bytes):
+        is_later = header.base_offset >= offset and header.leader_epoch >= epoch
+        if is_later and (end is None or header.next_offset <= end):
+            offset, epoch = header.next_offset, header.leader_epoch
+            yield at, header
 
 
 def _epoch_of(walk: Walk, extent: Extent, after: BatchHeader | None) -> LeaderEpoch:

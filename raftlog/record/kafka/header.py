@@ -62,9 +62,14 @@ def record_count(batch: Buffer) -> int:
     return int(_COUNT.unpack_from(batch, _COUNT_AT)[0])
 
 
+def compression_of(batch: Buffer) -> int:
+    """Return the number of the compression that a batch of at least `HEADER_BYTES` states; 0: none."""
+    return batch[_ATTRIBUTES_AT + 1] & COMPRESSION
+
+
 def is_compressed(batch: Buffer) -> bool:
     """Return whether a batch of at least `HEADER_BYTES` states that its records are compressed."""
-    return bool(batch[_ATTRIBUTES_AT + 1] & COMPRESSION)
+    return bool(compression_of(batch))
 
 
 def parse_produced(records: Buffer) -> KafkaHeader:

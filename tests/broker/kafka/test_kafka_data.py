@@ -7,6 +7,7 @@ import contextlib
 import random
 import struct
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -381,6 +382,16 @@ async def test_a_long_poll_ends_when_a_record_arrives_or_its_reader_leaves(frame
     assert read.size > HEADER_BYTES
     assert left.cancelled()
     assert frame.parked.count == 0
+
+
+async def test_an_epoch_before_the_first_record_ends_where_that_begins(frame: Frame):
+    replica = frame.context.leader("t", 0)
+    state = replica.state
+    replica.apply_state(replace(state, leader_epoch=state.leader_epoch + 3, partition_epoch=state.partition_epoch + 1))
+    asked = replica.state.leader_epoch - 1
+    assert frame.offsets.epoch_end("t", 0, asked, sender=UNKNOWN_SENDER) == (-1, -1)
+    await append(frame, batch_of(b"a", b"b"))
+    assert frame.offsets.epoch_end("t", 0, asked, sender=UNKNOWN_SENDER) == (asked, 0)
 
 
 async def test_offsets_are_found(frame: Frame):

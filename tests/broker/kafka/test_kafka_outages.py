@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
@@ -16,20 +14,14 @@ from raftlog.blocking import Admin, Consumer
 from raftlog.cli.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kafka, pytest.mark.slow]
-NODE = (sys.executable, str(Path(__file__).parent / "kafka_node.py"))
 
 
 @pytest.fixture
-def cluster(
-    tmp_path: Path, free_ports: Callable[[int], list[int]], monkeypatch: pytest.MonkeyPatch, stall_file: Path
-) -> Iterator[tuple[LocalCluster, str]]:
+def cluster(tmp_path: Path, stall_file: Path) -> Iterator[tuple[LocalCluster, str]]:
     """Return a cluster with its Kafka addresses."""
     assert stall_file.exists()
-    cluster = LocalCluster(tmp_path / "cluster", port=0, command=NODE)
-    ports = dict(zip((1, 2, 3), free_ports(3), strict=True))
-    monkeypatch.setenv("KAFKA_PORTS", json.dumps(ports))
-    with cluster:
-        yield cluster, ",".join(f"127.0.0.1:{port}" for port in ports.values())
+    with LocalCluster(tmp_path / "cluster", port=0) as cluster:
+        yield cluster, cluster.bootstrap.replace("http://", "")
 
 
 def test_an_idempotent_producer_outlives_each_leader(cluster: tuple[LocalCluster, str]):

@@ -318,6 +318,48 @@ def test_in_a_compacted_log_one_batch_fills_exactly_what_its_neighbours_leave():
     assert accept(place(first, exact_fit=True), first + second) == Accepted(first, 6)
 
 
+def test_in_a_compacted_log_several_batches_fill_exactly_what_their_neighbours_leave():
+    first, second, third = batch(5, "a" * 100, epoch=2), batch(6, "b", epoch=2), batch(7, "c" * 9, epoch=3)
+    whole = first + second + third
+    gap = place(first, header=None, exact_fit=True, end_position=len(whole), end_offset=8, unsound_bytes=len(whole))
+    assert accept(gap, whole + batch(8, "after", epoch=3)) == Accepted(whole, 8)
+    for wrong in (first, first + second, first + batch(6, "b", epoch=2) + batch(7, "c" * 900, epoch=3)):
+        assert accept(gap, wrong) is None
+    assert accept(replace(gap, end_offset=9), whole) is None
+    assert accept(replace(gap, end_position=len(whole) + 8), whole) is None
+
+
+def test_an_intact_header_amid_the_damage_of_a_compacted_log_says_what_belongs_there():
+    first, second, third = batch(5, "a" * 100, epoch=2), batch(6, "b", epoch=2), batch(7, "c" * 9, epoch=3)
+    whole = first + second + third
+    gap = place(first, header=None, exact_fit=True, end_position=len(whole), end_offset=8, unsound_bytes=len(whole))
+    known = replace(gap, inner=((len(first), parse_header(second)),))
+    assert accept(known, whole) == Accepted(whole, 8)
+    assert accept(known, first + flipped(second, 70) + third) == Accepted(first, 6)  # The rest has other sources.
+    assert accept(known, first + batch(6, "x", epoch=2) + third) == Accepted(first, 6)
+    other = replace(gap, inner=((len(first) + 8, parse_header(second)),))
+    assert accept(other, whole) is None  # A batch that was cleaned elsewhere: it ends where another one began.
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
+@pytest.mark.parametrize(
+    "places", [(4.0, 5.2, 6.0), (4.0, 5.0, 6.0), (4.0, 5.2), (0.0, 1.0), (10.0, 11.0), (4.2, 5.0, 6.2)]
+)
+def test_adjacent_damaged_batches_of_a_compacted_log_are_repaired(
+    is_open: bool, places: tuple[float, ...], tmp_path: Path
+):
+    folder, source = tmp_path / "damaged", tmp_path / "source"
+    whole = filled(folder)
+    filled(source)
+    log = open_log(folder)
+    log.checkpoint(COUNT)
+    length = len(whole) // COUNT
+    damage(segment(folder), whole, *(int(at) * length + (200 if at % 1 else 4) for at in places))
+    mend(OpenLog(log, [0], compacts=True) if is_open else ClosedLog(folder, None, compacts=True), source)
+    assert segment(folder).read_bytes() == whole
+    log.close()
+
+
 @pytest.mark.parametrize(
     ("places", "offset", "epoch", "expected"),
     [

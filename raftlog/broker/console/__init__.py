@@ -1,0 +1,1 @@
+"""The console: pages for a browser, and what only they request. Other requests of the pages are the public API's."""

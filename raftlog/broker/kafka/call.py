@@ -1,0 +1,131 @@
+"""What a handler of Kafka's requests is given, and what a module of handlers lists."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from raftlog.broker.context import BrokerContext
+from raftlog.broker.http import ParkedFetches
+from raftlog.broker.kafka.fetch import KafkaFetch
+from raftlog.broker.kafka.offsets import KafkaOffsets
+from raftlog.broker.kafka.produce import KafkaProduce
+from raftlog.broker.kafka.sasl import SaslState
+from raftlog.errors import InvalidRequestError
+from raftlog.security.authenticators import Identified
+from raftlog.security.guard import Guard
+from raftlog.security.identity import UNKNOWN_SENDER, Peer, Sender
+from raftlog.serving.limits import InflightLimits
+
+FEW_ELEMENTS: Final = 2_000
+SOME_ELEMENTS: Final = 10_000
+MANY_ELEMENTS: Final = 20_000
+"""For requests about partitions: each of 10,000 topics with one partition."""
+
+
+class ClosesConnectionError(InvalidRequestError):
+    """A handler refuses a request in the only way that the protocol leaves: the connection is closed."""
+
+
+class KafkaServices:
+    """What the handlers of one broker share.
+
+    Args:
+        parked: shared with the fetches of HTTP.
+        inflight: shared with the requests of HTTP.
+        guard: finds and checks senders; None: every sender is served.
+    """
+
+    def __init__(
+        self, context: BrokerContext, *, parked: ParkedFetches, inflight: InflightLimits, guard: Guard | None = None
+    ) -> None:
+        self.context = context
+        self.inflight = inflight
+        self.guard = guard
+        self.producing = KafkaProduce(context, inflight)
+        self.parked = parked
+        self.fetching = KafkaFetch(context, parked)
+        self.offsets = KafkaOffsets(context)
+
+
+@dataclass(slots=True, kw_only=True)
+class KafkaConnectionState:
+    """What is kept for one connection, from its first request to its end. Handlers of an area own one field each."""
+
+    peer: Peer = field(default_factory=lambda: Peer(""))
+    listener: str = "public"
+    produce_order: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Keeps the order of produce requests, which overlap."""
+    identified: Identified | None = None
+    """The principal: of a certificate, or of a SASL exchange, which sets it; None: not looked for yet."""
+    sasl: SaslState | None = None
+    """The state of SASL exchanges; None: there was none."""
+    software: str = ""
+    """The client's name and version, as ApiVersions sent them (KIP-511)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class KafkaCall:
+    """One request of one connection."""
+
+    services: KafkaServices
+    connection: KafkaConnectionState
+    sender: Sender = UNKNOWN_SENDER
+    """As routes of HTTP have it: for `context.access`, whose rules and audit are the same."""
+    client_id: str = ""
+    api_key: int = 0
+    api_version: int = 0
+    max_answer_bytes: int | None = None
+    """The most bytes of records in the answer, because of a quota."""
+    is_large: bool = False
+    """Set by a handler whose answer has more than some 1,000 elements: a worker thread encodes it."""
+    has_many: bool = False
+    """The request has more than some 1,000 array elements: its answer is encoded in a worker thread, too."""
+    ends_because: str = ""
+    """Set by a handler that wants the connection closed after this answer: why, for the log."""
+    throttle_ms: int = 0
+    """Set by a handler that wants the connection to pause after this answer, in ms. Quotas are counted apart."""
+    held_bytes: int = 0
+    """Answer bytes that the handler counted (`inflight.hold_answer`), which are released when the answer is sent."""
+
+    @property
+    def context(self) -> BrokerContext:
+        return self.services.context
+
+
+Handler: TypeAlias = Callable[[KafkaCall, Any], Awaitable[Any]]
+"""Takes a request's message, returns the response's message; None: there is no response (acks=0).
+
+It answers errors by the protocol's error codes, see `error_numbers`. An error that it raises is answered in the
+message's own form (`Served.failed`).
+"""
+Failed: TypeAlias = Callable[[KafkaCall, Any, int], Any]
+"""Takes a request's message and an error number; returns the response that gives it for everything in the request.
+
+It may run in a worker thread.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A handler with more than its function.
+
+    Args:
+        first, last: narrow the versions that are offered; None: those of the table, without unstable ones.
+        most_elements: the most array elements of a request, nested ones included; one with more gets INVALID_REQUEST.
+            Only a handler that works in slices may have more than the default: an element takes some 10 µs.
+        failed: makes the response of a request that failed as a whole. None: the response has an `error_code` at its
+            top in every version that is served, or the connection is closed.
+    """
+
+    handle: Handler
+    first: int | None = None
+    last: int | None = None
+    most_elements: int = FEW_ELEMENTS
+    failed: Failed | None = None
+
+
+Handlers: TypeAlias = Mapping[int, Handler | Served]
+"""The handlers of one area, by API key."""

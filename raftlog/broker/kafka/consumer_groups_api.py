@@ -1,0 +1,127 @@
+"""ConsumerGroupHeartbeat: members of groups of the consumer protocol (KIP-848), which raftlog's own clients use.
+
+What differs from Kafka: an answer has the assignment each time, and not only when it has changed.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+from uuid import uuid4
+
+from raftlog.broker.kafka.call import SOME_ELEMENTS, Handlers, KafkaCall, Served
+from raftlog.broker.kafka.error_numbers import error_number
+from raftlog.broker.kafka.groups_api import timeout_ms
+from raftlog.broker.kafka.topics import topic_id_of, uuid_of
+from raftlog.coordinator.group.assignors import ASSIGNORS
+from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.wire.groups import (
+    JOIN_EPOCH,
+    Assignor,
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
+    TopicPartitions,
+)
+from raftlog.wire.kafka.error_codes import KafkaError
+from raftlog.wire.kafka.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupHeartbeatResponseTopicPartitions,
+)
+
+_LARGE = 500
+
+
+async def handle_consumer_group_heartbeat(
+    call: KafkaCall, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """Join, stay or leave."""
+    access = call.context.access
+    try:
+        access.require(call.sender, "read", "group", request.group_id)
+        for topic in request.subscribed_topic_names or ():
+            if not access.may(call.sender, "describe", "topic", topic):
+                return _failed(
+                    request, KafkaError.TOPIC_AUTHORIZATION_FAILED, f"the sender may not describe {topic!r:.300}"
+                )
+        response = await call.context.groups.heartbeat(
+            request.group_id,
+            _plain(call, request),
+            client_host=call.sender.host or call.connection.peer.address,
+            timeout_ms=timeout_ms(call),
+        )
+    except RaftlogError as error:
+        return _failed(request, _number(error), error.message)
+    answer = ConsumerGroupHeartbeatResponse(
+        member_id=response.member_id,
+        member_epoch=response.member_epoch,
+        heartbeat_interval_ms=response.heartbeat_interval_ms,
+    )
+    if request.member_epoch >= JOIN_EPOCH:
+        answer.assignment = _assignment(call, response)
+    return answer
+
+
+def _plain(call: KafkaCall, request: ConsumerGroupHeartbeatRequest) -> GroupHeartbeatRequest:
+    assignor = request.server_assignor
+    if assignor is not None and assignor not in ASSIGNORS:
+        raise InvalidRequestError(
+            f"server_assignor: expected {', '.join(ASSIGNORS)}, received {assignor!r:.80}",
+            code=ErrorCode.UNSUPPORTED_ASSIGNOR,
+        )
+    is_first = request.member_epoch == JOIN_EPOCH and call.api_version == 0
+    names = request.subscribed_topic_names
+    return GroupHeartbeatRequest(
+        member_id=request.member_id or (str(uuid4()) if is_first else ""),
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack=request.rack_id or "",
+        client_id=call.client_id,
+        topics=None if names is None else tuple(names),
+        pattern=request.subscribed_topic_regex,
+        assignor=cast("Assignor | None", assignor),
+        rebalance_timeout_ms=request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else None,
+        owned=_owned(call.context.image, request),
+    )
+
+
+def _owned(image: MetadataImage, request: ConsumerGroupHeartbeatRequest) -> tuple[TopicPartitions, ...] | None:
+    """Return the partitions that a member reports; it cannot read those of topics that no longer exist."""
+    if request.topic_partitions is None:
+        return None
+    found = []
+    for part in request.topic_partitions:
+        topic = image.topics.get(topic_id_of(part.topic_id))
+        if topic is not None:
+            found.append(TopicPartitions(topic=topic.topic, partitions=tuple(part.partitions)))
+    return tuple(found)
+
+
+def _assignment(call: KafkaCall, response: GroupHeartbeatResponse) -> Assignment:
+    image, access = call.context.image, call.context.access
+    parts = [
+        ConsumerGroupHeartbeatResponseTopicPartitions(
+            topic_id=uuid_of(topic.topic_id), partitions=list(part.partitions)
+        )
+        for part in response.assignment
+        if (topic := image.topic(part.topic)) is not None and access.sees(call.sender, "topic", part.topic)
+    ]
+    call.is_large = sum(len(part.partitions) for part in parts) > _LARGE
+    return Assignment(topic_partitions=parts)
+
+
+def _number(error: RaftlogError) -> int:
+    """Return the number of an error. Kafka has no group of this protocol while its members use the other one."""
+    if error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+        return KafkaError.GROUP_ID_NOT_FOUND
+    return error_number(error, "group")
+
+
+def _failed(request: ConsumerGroupHeartbeatRequest, number: int, text: str) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=number, error_message=text, member_id=request.member_id, member_epoch=request.member_epoch
+    )
+
+
+HANDLERS: Final[Handlers] = {68: Served(handle=handle_consumer_group_heartbeat, most_elements=SOME_ELEMENTS)}

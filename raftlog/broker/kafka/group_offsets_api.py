@@ -1,0 +1,360 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: the offsets of groups, which clients of both protocols share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from raftlog.broker.kafka.audit import audited
+from raftlog.broker.kafka.call import MANY_ELEMENTS, Handlers, KafkaCall, Served
+from raftlog.broker.kafka.error_numbers import error_number
+from raftlog.broker.kafka.groups_api import timeout_ms
+from raftlog.broker.kafka.topics import name_of, topic_id_of
+from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.runtime import in_slices
+from raftlog.serving.workers import in_worker
+from raftlog.wire.groups import (
+    CommitOffset,
+    CommittedOffset,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    TopicPartitions,
+)
+from raftlog.wire.kafka.error_codes import KafkaError
+from raftlog.wire.kafka.messages import offset_commit as commits
+from raftlog.wire.kafka.messages import offset_delete as deletions
+from raftlog.wire.kafka.messages import offset_fetch as fetches
+
+_COMMITS_BY_ID = 10
+_FETCHES_BY_ID = 10
+_EPOCHS = 9
+"""The first version of OffsetCommit whose number may be a member epoch (KIP-848)."""
+_TOP_ERROR = 2
+"""The first version of OffsetFetch with an error of the whole request."""
+_SEVERAL_GROUPS = 8
+_MAX_GROUPS = 1_000
+_LARGE = 500
+_SLICE = 512
+Wanted: TypeAlias = Mapping[str, Sequence[int]]
+"""Partitions by topic."""
+
+
+async def handle_offset_commit(call: KafkaCall, request: commits.OffsetCommitRequest) -> commits.OffsetCommitResponse:
+    """Commit offsets. A commit without a member is in the audit log: an administrator resets offsets so."""
+    is_reset = not request.member_id and request.generation_id_or_member_epoch < 0
+    response: commits.OffsetCommitResponse
+    response = await audited(call, _commit(call, request), request, is_change=is_reset)
+    return response
+
+
+async def _commit(call: KafkaCall, request: commits.OffsetCommitRequest) -> commits.OffsetCommitResponse:
+    call.is_large = sum(len(topic.partitions) for topic in request.topics) > _LARGE
+    try:
+        call.context.access.require(call.sender, "read", "group", request.group_id)
+    except RaftlogError as error:
+        refused = partial(_all_commits, request, error_number(error, "group"))
+        return await in_worker(refused) if call.has_many else refused()
+    names, numbers = [], []
+    async for topic in in_slices(request.topics, _SLICE):
+        name, number = _readable(call, topic.name, topic.topic_id, by_id=call.api_version >= _COMMITS_BY_ID)
+        names.append(name)
+        numbers.append(number)
+    offsets = [
+        CommitOffset(
+            topic=name,
+            partition=one.partition_index,
+            offset=one.committed_offset,
+            leader_epoch=one.committed_leader_epoch,
+            metadata=one.committed_metadata or "",
+        )
+        async for topic, name, number in in_slices(zip(request.topics, names, numbers, strict=True), _SLICE)
+        if not number
+        async for one in in_slices(topic.partitions, _SLICE)
+    ]
+    try:
+        done = iter(await _store(call, request, offsets) if offsets else ())
+    except RaftlogError as error:
+        failed = _commit_number(call, error)
+        numbers = [number or failed for number in numbers]
+        done = iter(())
+    made = partial(_committed, request, numbers, done)
+    return await in_worker(made) if call.has_many else made()
+
+
+async def _store(call: KafkaCall, request: commits.OffsetCommitRequest, offsets: Iterable[CommitOffset]) -> list[int]:
+    command = OffsetCommitRequest(
+        offsets=tuple(offsets),
+        member_id=request.member_id,
+        member_epoch=request.generation_id_or_member_epoch,
+    )
+    results = await call.context.groups.commit(
+        request.group_id, command, timeout_ms=timeout_ms(call), instance_id=request.group_instance_id
+    )
+    return [error_number(one.error, "topic") for one in results.offsets]
+
+
+def _committed(
+    request: commits.OffsetCommitRequest, numbers: Iterable[int], done: Iterable[int]
+) -> commits.OffsetCommitResponse:
+    """Return the results in the order of the request.
+
+    Args:
+        numbers: the error of each topic; 0: its partitions have results in `done`.
+    """
+    results = iter(done)
+    topics = [
+        commits.OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                commits.OffsetCommitResponsePartition(
+                    partition_index=one.partition_index, error_code=number or next(results)
+                )
+                for one in topic.partitions
+            ],
+        )
+        for topic, number in zip(request.topics, numbers, strict=True)
+    ]
+    return commits.OffsetCommitResponse(topics=topics)
+
+
+def _all_commits(request: commits.OffsetCommitRequest, number: int) -> commits.OffsetCommitResponse:
+    """Return the same error for each partition."""
+    return _committed(request, [number] * len(request.topics), ())
+
+
+def _commit_number(call: KafkaCall, error: RaftlogError) -> int:
+    """Return the number of an error; versions before member epochs have generations only."""
+    if call.api_version < _EPOCHS and error.code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH):
+        return KafkaError.ILLEGAL_GENERATION
+    return error_number(error, "group")
+
+
+def _readable(call: KafkaCall, name: str, uuid: bytes, *, by_id: bool) -> tuple[str, int]:
+    """Return a topic's name, and the error if the sender may not read it or its id is not known."""
+    try:
+        name = name_of(call.context.image, topic_id_of(uuid)) if by_id else name
+        call.context.access.require(call.sender, "read", "topic", name)
+    except RaftlogError as error:
+        return name, error_number(error, "topic")
+    return name, 0
+
+
+# OffsetFetch.
+
+
+async def handle_offset_fetch(call: KafkaCall, request: fetches.OffsetFetchRequest) -> fetches.OffsetFetchResponse:
+    """Return committed offsets, of several groups from version 8 on."""
+    if call.api_version >= _SEVERAL_GROUPS:
+        return await _fetch_groups(call, request)
+    wanted = None if request.topics is None else _merged((one.name, one.partition_indexes) for one in request.topics)
+    error, found = 0, dict[str, list[CommittedOffset]]()
+    try:
+        found = await _found(call, OffsetFetch(request.group_id, wanted, request.require_stable))
+    except RaftlogError as reason:
+        error = error_number(reason, "group")
+    if error and call.api_version < _TOP_ERROR:
+        found = {
+            topic: [CommittedOffset(topic=topic, partition=number) for number in numbers]
+            for topic, numbers in (wanted or {}).items()
+        }
+    call.is_large = sum(map(len, found.values())) > _LARGE
+    topics = [
+        fetches.OffsetFetchResponseTopic(
+            name=name, partitions=[_old_partition(call, one, error) async for one in in_slices(offsets, _SLICE)]
+        )
+        async for name, offsets in in_slices(found.items(), _SLICE)
+    ]
+    return fetches.OffsetFetchResponse(topics=topics, error_code=error if call.api_version >= _TOP_ERROR else 0)
+
+
+class OffsetFetch:
+    """What one group is asked for.
+
+    Args:
+        wanted: None: every partition with an offset.
+    """
+
+    def __init__(
+        self, group_id: str, wanted: Wanted | None, require_stable: bool, member_id: str = "", member_epoch: int = -1
+    ) -> None:
+        self.group_id = group_id
+        self.wanted = wanted
+        self.command = OffsetFetchRequest(
+            partitions=None
+            if wanted is None
+            else tuple(TopicPartitions(topic=topic, partitions=tuple(numbers)) for topic, numbers in wanted.items()),
+            member_id=member_id,
+            member_epoch=member_epoch,
+            require_stable=require_stable,
+        )
+
+
+def _merged(listed: Iterable[tuple[str, Sequence[int]]]) -> dict[str, list[int]]:
+    merged: dict[str, list[int]] = {}
+    for topic, numbers in listed:
+        merged.setdefault(topic, []).extend(numbers)
+    return merged
+
+
+async def _found(call: KafkaCall, fetch: OffsetFetch) -> dict[str, list[CommittedOffset]]:
+    """Return a group's offsets by topic. Of topics that the sender may not describe, only requested ones are shown."""
+    access = call.context.access
+    access.require(call.sender, "describe", "group", fetch.group_id)
+    answer = await call.context.groups.fetch_offsets(fetch.group_id, fetch.command, timeout_ms=timeout_ms(call))
+    found: dict[str, list[CommittedOffset]] = {topic: [] for topic in fetch.wanted or ()}
+    async for one in in_slices(answer.offsets, _SLICE):
+        found.setdefault(one.topic, []).append(one)
+    if access.sees_all(call.sender):
+        return found
+    by_topic = in_slices(found.items(), _SLICE)
+    if fetch.wanted is None:
+        return {topic: offsets async for topic, offsets in by_topic if access.sees(call.sender, "topic", topic)}
+    return {
+        topic: offsets
+        if access.may(call.sender, "describe", "topic", topic)
+        else [CommittedOffset(topic=topic, partition=one.partition) for one in offsets]
+        async for topic, offsets in by_topic
+    }
+
+
+def _offset_number(call: KafkaCall, one: CommittedOffset) -> int:
+    if not call.context.access.sees(call.sender, "topic", one.topic):
+        return KafkaError.TOPIC_AUTHORIZATION_FAILED
+    return error_number(one.error, "topic")
+
+
+def _old_partition(call: KafkaCall, one: CommittedOffset, error: int) -> fetches.OffsetFetchResponsePartition:
+    return fetches.OffsetFetchResponsePartition(
+        partition_index=one.partition,
+        committed_offset=one.offset,
+        committed_leader_epoch=one.leader_epoch,
+        metadata=one.metadata,
+        error_code=error or _offset_number(call, one),
+    )
+
+
+async def _fetch_groups(call: KafkaCall, request: fetches.OffsetFetchRequest) -> fetches.OffsetFetchResponse:
+    if len(request.groups) > _MAX_GROUPS:
+        raise InvalidRequestError(f"expected at most {_MAX_GROUPS} groups, received {len(request.groups)}")
+    groups = [await _fetch_group(call, one, request.require_stable) async for one in in_slices(request.groups)]
+    call.is_large = sum(len(topic.partitions) for group in groups for topic in group.topics) > _LARGE
+    return fetches.OffsetFetchResponse(groups=groups)
+
+
+async def _fetch_group(
+    call: KafkaCall, asked: fetches.OffsetFetchRequestGroup, require_stable: bool
+) -> fetches.OffsetFetchResponseGroup:
+    by_id, image = call.api_version >= _FETCHES_BY_ID, call.context.image
+    known, unknown = list[tuple[str, Sequence[int]]](), list[fetches.OffsetFetchResponseTopics]()
+    async for topic in in_slices(asked.topics or (), _SLICE):
+        try:
+            name = name_of(image, topic_id_of(topic.topic_id)) if by_id else topic.name
+            known.append((name, topic.partition_indexes))
+        except RaftlogError as error:
+            number = error_number(error, "topic")
+            parts = [_missing(partition, number) for partition in topic.partition_indexes]
+            unknown.append(fetches.OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=parts))
+    wanted = None if asked.topics is None else _merged(known)
+    fetch = OffsetFetch(asked.group_id, wanted, require_stable, asked.member_id or "", asked.member_epoch)
+    try:
+        found = await _found(call, fetch)
+    except RaftlogError as error:
+        return fetches.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error_number(error, "group"))
+    topics = []
+    async for name, offsets in in_slices(found.items(), _SLICE):
+        parts = [_new_partition(call, one) async for one in in_slices(offsets, _SLICE)]
+        if not by_id:
+            topics.append(fetches.OffsetFetchResponseTopics(name=name, partitions=parts))
+        elif (existing := image.topic(name)) is not None:
+            uuid = bytes.fromhex(existing.topic_id)
+            topics.append(fetches.OffsetFetchResponseTopics(topic_id=uuid, partitions=parts))
+    return fetches.OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics + unknown)
+
+
+def _missing(partition: int, number: int) -> fetches.OffsetFetchResponsePartitions:
+    return fetches.OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, error_code=number)
+
+
+def _new_partition(call: KafkaCall, one: CommittedOffset) -> fetches.OffsetFetchResponsePartitions:
+    return fetches.OffsetFetchResponsePartitions(
+        partition_index=one.partition,
+        committed_offset=one.offset,
+        committed_leader_epoch=one.leader_epoch,
+        metadata=one.metadata,
+        error_code=_offset_number(call, one),
+    )
+
+
+def _failed_fetch(call: KafkaCall, request: fetches.OffsetFetchRequest, number: int) -> fetches.OffsetFetchResponse:
+    if call.api_version >= _SEVERAL_GROUPS:
+        groups = [fetches.OffsetFetchResponseGroup(group_id=one.group_id, error_code=number) for one in request.groups]
+        return fetches.OffsetFetchResponse(groups=groups)
+    if call.api_version >= _TOP_ERROR:
+        return fetches.OffsetFetchResponse(error_code=number)
+    topics = [
+        fetches.OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                fetches.OffsetFetchResponsePartition(partition_index=one, committed_offset=-1, error_code=number)
+                for one in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or ()
+    ]
+    return fetches.OffsetFetchResponse(topics=topics)
+
+
+# OffsetDelete.
+
+
+async def handle_offset_delete(
+    call: KafkaCall, request: deletions.OffsetDeleteRequest
+) -> deletions.OffsetDeleteResponse:
+    """Delete offsets of topics that no member reads."""
+    access = call.context.access
+    topics = in_slices(request.topics, _SLICE)
+    refused = {topic.name async for topic in topics if not access.may(call.sender, "read", "topic", topic.name)}
+    wanted = _merged(
+        (topic.name, [one.partition_index for one in topic.partitions])
+        for topic in request.topics
+        if topic.name not in refused
+    )
+    command = OffsetDeleteRequest(
+        partitions=tuple(TopicPartitions(topic=topic, partitions=tuple(numbers)) for topic, numbers in wanted.items())
+    )
+    try:
+        access.require(call.sender, "delete", "group", request.group_id)
+        done = await call.context.groups.delete_offsets(request.group_id, command, timeout_ms=timeout_ms(call))
+    except RaftlogError as error:
+        return deletions.OffsetDeleteResponse(error_code=error_number(error, "group"))
+    numbers = {(one.topic, one.partition): error_number(one.error, "topic") for one in done.offsets}
+    answers = [
+        deletions.OffsetDeleteResponseTopic(
+            name=topic.name,
+            partitions=[
+                deletions.OffsetDeleteResponsePartition(
+                    partition_index=one.partition_index,
+                    error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED
+                    if topic.name in refused
+                    else numbers.get((topic.name, one.partition_index), 0),
+                )
+                for one in topic.partitions
+            ],
+        )
+        async for topic in in_slices(request.topics, _SLICE)
+    ]
+    return deletions.OffsetDeleteResponse(topics=answers)
+
+
+def _failed_commit(_: KafkaCall, request: commits.OffsetCommitRequest, number: int) -> commits.OffsetCommitResponse:
+    return _all_commits(request, number)
+
+
+HANDLERS: Final[Handlers] = {
+    8: Served(handle=handle_offset_commit, failed=_failed_commit, most_elements=MANY_ELEMENTS),
+    9: Served(handle=handle_offset_fetch, failed=_failed_fetch, most_elements=MANY_ELEMENTS),
+    47: Served(handle=handle_offset_delete, most_elements=MANY_ELEMENTS),
+}

@@ -1,0 +1,83 @@
+"""What the Kafka connections of one listener share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from raftlog.broker.kafka.dispatch import KafkaDispatch
+from raftlog.broker.quotas import QuotaGate
+from raftlog.serving.connections import LOG_INTERVAL_S
+from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.transport.buffers import ReceiveBuffers
+from raftlog.wire.kafka.api_keys import APIS
+from raftlog.wire.kafka.framing import MAX_FRAME_BYTES
+
+_log = logging.getLogger(__name__)
+IDLE_S = 600.0
+"""The longest pause between requests: Kafka's `connections.max.idle.ms`. Its clients close theirs a minute before."""
+MAX_PIPELINED = 32
+"""The most requests of a connection that were read and are not answered."""
+_FAILED = 500
+_REFUSED = 400
+_ANSWERED = 200
+
+
+class KafkaServer:
+    """The parts, limits and counts of all Kafka connections.
+
+    Args:
+        limits: those of HTTP requests; `max_body_bytes` is the largest frame.
+        inflight: shared with HTTP requests.
+        quotas: limits senders.
+        count: called with the route and the status of each answer.
+        time: called with the route and the seconds of each request, from its last byte to its answer.
+        now: seconds, for the log.
+    """
+
+    def __init__(
+        self,
+        dispatch: KafkaDispatch,
+        *,
+        limits: RequestLimits,
+        inflight: InflightLimits,
+        now: Callable[[], float],
+        quotas: QuotaGate,
+        count: Callable[[str, int], None] = lambda *_: None,
+        time: Callable[[str, float], None] = lambda *_: None,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self.dispatch = dispatch
+        self.limits = limits
+        self.inflight = inflight
+        self.quotas = quotas
+        self.idle_s = idle_s
+        self.buffers = ReceiveBuffers()
+        self.max_frame_bytes = min(limits.max_body_bytes, MAX_FRAME_BYTES)
+        self._count = count
+        self._time = time
+        self._now = now
+        self._closed = 0
+        self._logged_at = float("-inf")
+
+    def count(self, api_key: int, error: int, seconds: float) -> None:
+        """Count a request that was answered, or whose connection was closed because of it."""
+        route = route_of(api_key)
+        self._count(route, _ANSWERED if not error else _FAILED if error < 0 else _REFUSED)
+        self._time(route, seconds)
+
+    def complain(self, address: str, why: object) -> None:
+        """Log why a connection is closed, once in `LOG_INTERVAL_S`: any client can cause it."""
+        self._closed += 1
+        now = self._now()
+        if now - self._logged_at >= LOG_INTERVAL_S:
+            _log.warning(
+                "Kafka's protocol: %d connections closed, the last one of %s: %.300s", self._closed, address, why
+            )
+            self._logged_at, self._closed = now, 0
+
+
+def route_of(api_key: int) -> str:
+    """Return the name under which requests of an API are counted."""
+    api = APIS.get(api_key)
+    return "kafka unknown" if api is None else f"kafka {api.name}"

@@ -1,0 +1,1 @@
+"""Kafka's messages, one module for each API. Made by scripts/generate_kafka_messages.py."""

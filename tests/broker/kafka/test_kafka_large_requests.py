@@ -1,0 +1,113 @@
+"""Requests with very many entries: each is answered or closes its connection, and none holds the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from kafka_listener import Client, request
+from large_requests import Array, arrays
+
+from raftlog.blocking import Admin
+from raftlog.cli.local_cluster import LocalCluster
+from raftlog.model import Address
+from raftlog.wire.kafka.error_codes import KafkaError
+from raftlog.wire.kafka.messages import offset_commit
+from tests.broker.listener_support import connected
+
+pytestmark = pytest.mark.cluster
+TRIES = 3
+"""On a busy machine a turn may use twice the CPU time that it needs. One that holds the loop does so each time."""
+COMMANDS = {"CreateTopics", "DeleteTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs"}
+"""APIs whose every entry is a command to the controller: 2,000 of them take many seconds."""
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory, stall_file: Path) -> Iterator[LocalCluster]:
+    assert stall_file.exists()
+    with LocalCluster(tmp_path_factory.mktemp("large"), controllers=1, brokers=1, port=0) as cluster:
+        yield cluster
+
+
+async def answered(address: Address, frame: bytes) -> None:
+    """Send a request, and wait until it is answered or the connection is closed."""
+    async with connected(address) as streams, asyncio.timeout(60):
+        kafka = Client(*streams)
+        await kafka.send(frame)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            await kafka.frame()
+
+
+def counts(array: Array) -> tuple[int, ...]:
+    """Return numbers of entries: what every handler takes, what some take, and almost what a connection takes."""
+    if array.api in COMMANDS:
+        return (29_000,)
+    return (1_990, 19_990, 29_000) if len(array.path) == 1 else (1_990, 19_990)
+
+
+@pytest.mark.parametrize("array", list(arrays()), ids=str)
+def test_no_number_of_entries_holds_the_event_loop(nodes: LocalCluster, stall_file: Path, array: Array):
+    address = nodes.node("broker-1").public
+    assert address is not None
+    for count in counts(array):
+        frame = request(array.key, array.version, array.request(count))
+        require_no_stall_each_time(stall_file, lambda frame=frame: asyncio.run(answered(address, frame)))
+
+
+def require_no_stall_each_time(stall_file: Path, send: Callable[[], object]) -> None:
+    """Check that a request is answered without a stall once in `TRIES` times."""
+    found = list[str]()
+    for _ in range(TRIES):
+        seen = stall_file.stat().st_size
+        send()
+        if not (said := stalls_since(stall_file, seen)):
+            return
+        found.append(said)
+    raise AssertionError("\n".join(found)[-10_000:])
+
+
+def stalls_since(stall_file: Path, seen: int) -> str:
+    """Return what nodes have written into the file since it had a size; "" if only this process did: tests share it."""
+    said = stall_file.read_text()[seen:]
+    stalled = [int(pid) for pid in re.findall(r"^\d+ ms, process (\d+)", said, re.MULTILINE)]
+    return said if any(pid != os.getpid() for pid in stalled) else ""
+
+
+def test_a_commit_of_ten_thousand_offsets_does_not_hold_the_event_loop(nodes: LocalCluster, stall_file: Path):
+    with Admin(nodes.bootstrap) as admin:
+        admin.create_topic("committed", partitions=1, replication_factor=1)
+        admin.find_coordinator("group", "g")
+    address = nodes.node("broker-1").public
+    assert address is not None
+    for count, numbers in ((9_900, {0}), (10_001, {KafkaError.INVALID_REQUEST})):
+        entries = [
+            offset_commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=one) for one in range(count)
+        ]
+        topics = [offset_commit.OffsetCommitRequestTopic(name="committed", partitions=entries)]
+        message = offset_commit.OffsetCommitRequest(group_id="g", topics=topics)
+
+        def commit(message: object = message, numbers: object = numbers) -> None:
+            assert asyncio.run(commit_errors(address, message)) == numbers  # type: ignore[arg-type]
+
+        require_no_stall_each_time(stall_file, commit)
+    with Admin(nodes.bootstrap) as admin:
+        assert admin.group_offsets("g") == {("committed", 0): 9_899}
+
+
+async def commit_errors(address: Address, message: offset_commit.OffsetCommitRequest) -> set[int]:
+    """Commit, once the coordinator has loaded its log; return the errors."""
+    waits = {KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR}
+    async with connected(address) as streams, asyncio.timeout(60):
+        kafka = Client(*streams)
+        while True:
+            await kafka.send(request(8, 9, message))
+            answer = (await kafka.answer(8, 9))[1]
+            found = {one.error_code for one in answer.topics[0].partitions}
+            if not found & waits:
+                return found
+            await asyncio.sleep(0.1)
