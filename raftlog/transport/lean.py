@@ -17,6 +17,7 @@ from raftlog.model import Address
 from raftlog.tls import TlsContext, explain
 from raftlog.transport import pacing
 from raftlog.transport.buffers import ReceiveBuffers
+from raftlog.transport.connect_limit import connect_limit
 from raftlog.transport.socket_writer import Part, SocketWriter
 from raftlog.wire import http1, media
 
@@ -268,7 +269,7 @@ class LeanPool:
 
     async def _connect(self, address: Address, server_name: str) -> _Connection:
         tls = self._tls().fresh() if address.tls and self._tls is not None else None
-        async with asyncio.timeout(self._connect_timeout_ms / 1000):
+        async with connect_limit(self._connect_timeout_ms / 1000):
             connection = await pacing.connect(
                 lambda: _Connection(self._buffers, self._forget),
                 address.host,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,5 +58,20 @@ class Http:
 
 @asynccontextmanager
 async def http_to(url: str) -> AsyncIterator[Http]:
-    async with aiohttp.ClientSession() as session:
+    """Connect to a broker. At the end no connection is left, also none whose request was answered before it was sent.
+
+    aiohttp closes such a connection once the rest of the request has left, which is after the end of the test.
+    """
+    sockets: list[socket.socket] = []
+
+    def make(address: Any) -> socket.socket:
+        sockets.append(socket.socket(address[0], address[1], address[2]))
+        return sockets[-1]
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=make)) as session:
         yield Http(session, url)
+    for unfinished in [each for each in sockets if each.fileno() != -1]:
+        with suppress(OSError):
+            unfinished.shutdown(socket.SHUT_RDWR)
+    while any(each.fileno() != -1 for each in sockets):
+        await asyncio.sleep(0.001)

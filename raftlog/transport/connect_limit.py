@@ -1,0 +1,39 @@
+"""A time limit that does not count the time in which the own event loop stood still."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+LATE_S = 0.02
+"""A timer that fires later than this shows that the loop stood still: its process was paused, or a call blocked it."""
+
+
+@asynccontextmanager
+async def connect_limit(seconds: float) -> AsyncIterator[None]:
+    """Limit the time of the body, which must be short: a connection attempt.
+
+    A loop that stands still for longer than the limit sees the peer's answer and the timer's end in the same turn, and
+    would take a peer that had answered at once for one that did not. The limit is then extended by the time that the
+    loop stood still.
+
+    Raises:
+        TimeoutError: the body took longer than `seconds`.
+    """
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as limit:
+
+        def expire(at: float) -> None:
+            nonlocal timer
+            late = loop.time() - at
+            if late > LATE_S:
+                timer = loop.call_later(min(late, seconds), expire, loop.time() + min(late, seconds))
+            else:
+                limit.reschedule(loop.time())
+
+        timer = loop.call_later(seconds, expire, loop.time() + seconds)
+        try:
+            yield
+        finally:
+            timer.cancel()
