@@ -22,18 +22,21 @@ async def connect_limit(seconds: float) -> AsyncIterator[None]:
         TimeoutError: the body took longer than `seconds`.
     """
     loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
     async with asyncio.timeout(None) as limit:
 
+        def expire_after(delay: float) -> None:
+            timers[:] = [loop.call_later(delay, expire, loop.time() + delay)]
+
         def expire(at: float) -> None:
-            nonlocal timer
             late = loop.time() - at
             if late > LATE_S:
-                timer = loop.call_later(min(late, seconds), expire, loop.time() + min(late, seconds))
+                expire_after(min(late, seconds))
             else:
                 limit.reschedule(loop.time())
 
-        timer = loop.call_later(seconds, expire, loop.time() + seconds)
+        expire_after(seconds)
         try:
             yield
         finally:
-            timer.cancel()
+            timers[0].cancel()
