@@ -1,4 +1,4 @@
-"""A time limit that does not count the time in which the own event loop stood still."""
+"""A time limit that does not count the time in which the own event loop stalled."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 LATE_S = 0.02
-"""A timer that fires later than this shows that the loop stood still: its process was paused, or a call blocked it."""
+"""A timer that fires later than this shows that the loop stalled: its process was paused, or a call blocked it."""
 
 
 @asynccontextmanager
 async def connect_limit(seconds: float) -> AsyncIterator[None]:
     """Limit the time of the body, which must be short: a connection attempt.
 
-    A loop that stands still for longer than the limit sees the peer's answer and the timer's end in the same turn, and
-    would take a peer that had answered at once for one that did not. The limit is then extended by the time that the
-    loop stood still.
+    A loop that stalls for longer than the limit sees the peer's answer and the timer's end in the same turn. Without
+    more, a peer that answered at once would count as one that did not answer. The limit is therefore extended by the
+    time that the loop stalled.
 
     Raises:
         TimeoutError: the body took longer than `seconds`.

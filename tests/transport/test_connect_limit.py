@@ -1,4 +1,4 @@
-"""The limit of a connection attempt: a peer that does not answer ends it, a loop that stood still does not."""
+"""The limit of a connection attempt: a peer that does not answer ends it, a loop that stalled does not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     await writer.wait_closed()
 
 
-async def test_a_loop_that_stands_still_does_not_fail_a_connection() -> None:
+async def test_a_loop_that_stalls_does_not_fail_a_connection() -> None:
     pool = LeanPool(connect_timeout_ms=LIMIT_MS, connections_per_host=4)
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
@@ -45,16 +45,16 @@ async def test_a_peer_that_does_not_answer_ends_the_attempt() -> None:
     assert time.monotonic() - began >= LIMIT_MS / 1000
 
 
-async def test_a_loop_that_stands_still_extends_the_limit_once() -> None:
+async def test_a_loop_that_stalls_extends_the_limit_once() -> None:
     began = time.monotonic()
     attempt = asyncio.create_task(an_attempt_without_an_answer())
     await asyncio.sleep(0)
     time.sleep(4 * LIMIT_MS / 1000)  # noqa: ASYNC251
-    stood_still_until = time.monotonic()
+    stalled_until = time.monotonic()
     with pytest.raises(TimeoutError):
         await attempt
     assert time.monotonic() - began >= 5 * LIMIT_MS / 1000
-    assert time.monotonic() - stood_still_until < 40 * LIMIT_MS / 1000, "no peer holds an attempt for ever"
+    assert time.monotonic() - stalled_until < 40 * LIMIT_MS / 1000, "no peer holds an attempt for ever"
 
 
 async def test_a_body_that_ends_in_time_leaves_no_timer() -> None:
