@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from raftlog.broker.classic_groups import ClassicGroups
+from raftlog.broker.decisions import decide_all, decide_each, parts_of_commit, parts_of_deletion
 from raftlog.broker.paging import ALL, Names, Wanted, names_of
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group.administration import decide_deletion, decide_description, group_ids, listing_of
@@ -21,7 +22,6 @@ from raftlog.coordinator.group.offsets import (
     decide_fetch,
     decide_offset_deletion,
     decide_transactional_commit,
-    require_limit,
 )
 from raftlog.coordinator.group.patterns import compiled
 from raftlog.coordinator.group.records import TargetEpochChanged, TopicMetadata
@@ -43,13 +43,9 @@ from raftlog.wire.groups import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
-    OffsetResult,
     OffsetResults,
 )
 from raftlog.wire.transactions import JoinTransactionRequest, TransactionMarker, TransactionOffsetsBody
-
-_OFFSETS_AT_ONCE = 1_000
-"""The most offsets of one decision: each takes 16 µs of the event loop."""
 
 
 class JoinsTransactions(Protocol):
@@ -179,7 +175,7 @@ class GroupService:
     ) -> OffsetResults:
         """Commit offsets; return once they are replicated. Errors as `decide_commit`.
 
-        Several decisions commit more than `_OFFSETS_AT_ONCE`. After an error the first of them may be committed.
+        Many are committed by several decisions. After an error the first of them may be committed.
 
         Args:
             instance_id: of a static member of a classic group.
@@ -190,27 +186,7 @@ class GroupService:
                 state, now, group_id, part, topics=self._topics, settings=self._config, instance_id=instance_id
             )
 
-        return await self._in_parts(group_id, request, decided, timeout_ms)
-
-    async def _in_parts(
-        self,
-        group_id: str,
-        request: OffsetCommitRequest,
-        decide: Callable[[OffsetCommitRequest, GroupsState, Now], Decision[OffsetResults]],
-        timeout_ms: int,
-    ) -> OffsetResults:
-        """Decide a commit in parts that do not hold the event loop; all of them have the time-out together."""
-        offsets = request.offsets
-        if len(offsets) <= _OFFSETS_AT_ONCE:
-            return await self.runtime.decide(group_id, partial(decide, request), timeout_ms=timeout_ms)
-        require_limit(offsets)
-        results, deadline = list[OffsetResult](), asyncio.get_running_loop().time() + timeout_ms / 1000
-        for begin in range(0, len(offsets), _OFFSETS_AT_ONCE):
-            part = replace(request, offsets=offsets[begin : begin + _OFFSETS_AT_ONCE])
-            left_ms = max(1, round(1000 * (deadline - asyncio.get_running_loop().time())))
-            results += (await self.runtime.decide(group_id, partial(decide, part), timeout_ms=left_ms)).offsets
-            await asyncio.sleep(0)
-        return OffsetResults(offsets=tuple(results))
+        return await decide_each(self.runtime, group_id, parts_of_commit(request), decided, timeout_ms)
 
     async def commit_in_transaction(
         self,
@@ -244,7 +220,7 @@ class GroupService:
             if self.runtime.epoch_of(body.group_id) != epoch:
                 pending.ended = True  # Another broker coordinated meanwhile, and may have processed the end.
             store = partial(self._store_pending, body.group_id, instance_id, pending)
-            return await self._in_parts(body.group_id, commit, store, timeout_ms)
+            return await decide_each(self.runtime, body.group_id, parts_of_commit(commit), store, timeout_ms)
         finally:
             self._pending_joins.remove(pending)
 
@@ -282,7 +258,7 @@ class GroupService:
                 state, now, producer_id=marker.producer_id, producer_epoch=epoch, commit=marker.committed
             )
 
-        await self.runtime.decide(group_id, end, timeout_ms=timeout_ms)
+        await decide_all(self.runtime, group_id, end, timeout_ms)
 
     async def fetch_offsets(
         self, group_id: str, request: OffsetFetchRequest, *, timeout_ms: int
@@ -295,12 +271,12 @@ class GroupService:
         )
 
     async def delete_offsets(self, group_id: str, request: OffsetDeleteRequest, *, timeout_ms: int) -> OffsetResults:
-        """Delete committed offsets."""
-        return await self.runtime.decide(
-            group_id,
-            lambda state, now: decide_offset_deletion(state, now, group_id, request),
-            timeout_ms=timeout_ms,
-        )
+        """Delete committed offsets. After an error some of them may be deleted."""
+
+        def decided(part: OffsetDeleteRequest, state: GroupsState, now: Now) -> Decision[OffsetResults]:
+            return decide_offset_deletion(state, now, group_id, part)
+
+        return await decide_each(self.runtime, group_id, parts_of_deletion(request), decided, timeout_ms)
 
     async def describe(self, group_id: str, *, timeout_ms: int) -> GroupDescription:
         """Describe one group."""
@@ -311,10 +287,8 @@ class GroupService:
         )
 
     async def delete(self, group_id: str, *, timeout_ms: int) -> None:
-        """Delete a group without members."""
-        await self.runtime.decide(
-            group_id, lambda state, now: decide_deletion(state, now, group_id), timeout_ms=timeout_ms
-        )
+        """Delete a group without members. After an error some of its offsets may be deleted."""
+        await decide_all(self.runtime, group_id, lambda state, now: decide_deletion(state, now, group_id), timeout_ms)
 
     async def listed(
         self, wanted: Wanted = ALL, sees: Callable[[str], bool] = lambda _: True

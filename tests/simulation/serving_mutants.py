@@ -6,6 +6,7 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.broker import decisions
 from raftlog.broker.lean.admission import LeanAdmission
 from raftlog.broker.lean.connection import LeanConnection
 from raftlog.client.core import backoff
@@ -13,6 +14,7 @@ from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.client.core.membership import Membership
 from raftlog.client.core.partition_queue import PartitionQueue
 from raftlog.client.fetching import Fetcher
+from raftlog.coordinator.group import offsets
 from raftlog.record import control, layouts, ordinary, row_checks, single, structure, validate
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import AiohttpConnection, ConnectionLimits
@@ -33,6 +35,7 @@ TURNSTILE = "tests/serving/test_turnstile.py"
 LEAN = "tests/broker/test_lean_path.py"
 LEAN_CLIENT = "tests/transport/test_lean_client.py"
 SESSION = "tests/transport/test_http_session.py"
+OFFSETS = "tests/broker/test_large_offset_requests.py"
 
 # The client's cores.
 
@@ -289,3 +292,18 @@ def what_may_have_taken_effect_is_sent_again(patch: Any) -> None:
 @told_by(LISTENER)
 def what_a_socket_did_not_take_is_skipped(patch: Any) -> None:
     patch.edit(socket_writer._after, "[piece[written:], *pieces[number + 1 :]]", "pieces[number + 1 :]")
+
+
+# Requests that take several decisions.
+
+
+@mutant
+@told_by(OFFSETS)
+def only_the_first_offsets_of_a_transaction_end(patch: Any) -> None:
+    patch.edit(decisions.decide_all, "while await", "if await")
+
+
+@mutant
+@told_by(OFFSETS)
+def all_offsets_of_a_transaction_end_in_one_decision(patch: Any) -> None:
+    patch.edit(offsets.decide_end_of_transaction, "found[:OFFSETS_AT_ONCE]", "found")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from raftlog.coordinator.group.classic_state import ClassicGroup
 from raftlog.coordinator.group.classic_views import ClassicDescription, described, described_plainly
 from raftlog.coordinator.group.draft import assignor_of
 from raftlog.coordinator.group.kinds import group_tombstones
+from raftlog.coordinator.group.offsets import OFFSETS_AT_ONCE
 from raftlog.coordinator.group.records import OffsetCommitted
 from raftlog.coordinator.group.state import NO_ASSIGNMENT, Group, GroupsState
-from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
+from raftlog.coordinator.runtime.codec import Tombstone
 from raftlog.coordinator.runtime.core import Decision, Now
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.model import BrokerId
@@ -93,8 +96,10 @@ def decide_classic_description(state: GroupsState, _: Now, group_id: str) -> Dec
     return Decision((), described(group))
 
 
-def decide_deletion(state: GroupsState, _: Now, group_id: str) -> Decision[None]:
-    """Delete a group without members, with its offsets.
+def decide_deletion(state: GroupsState, _: Now, group_id: str) -> Decision[int]:
+    """Delete a group without members, with its offsets; the response is the number of offsets that are left.
+
+    One decision deletes at most `OFFSETS_AT_ONCE`, the last one the group itself.
 
     Raises:
         NotFoundError: GROUP_ID_NOT_FOUND.
@@ -110,10 +115,10 @@ def decide_deletion(state: GroupsState, _: Now, group_id: str) -> Decision[None]
             f"an open transaction may commit offsets of group {group_id!r}; send the request again when it has ended",
             code=ErrorCode.NON_EMPTY_GROUP,
         )
-    records: list[LogRecord] = [
-        Tombstone(OffsetCommitted, (group_id, *partition)) for partition in state.offsets.get(group_id, {})
-    ]
-    return Decision((*records, *group_tombstones(state, group_id)), None)
+    known = state.offsets.get(group_id, {})
+    deleted = [Tombstone(OffsetCommitted, (group_id, *each)) for each in islice(known, OFFSETS_AT_ONCE)]
+    left = len(known) - len(deleted)
+    return Decision((*deleted, *(() if left else group_tombstones(state, group_id))), left)
 
 
 def _require_group(state: GroupsState, group_id: str) -> Group | ClassicGroup:
