@@ -71,7 +71,7 @@ async def decide_all(
     decide: Callable[[GroupsState, Now], Decision[int]],
     timeout_ms: int,
 ) -> None:
-    """Decide until none is left; the response of a decision is their number. Errors as `Shard.decide`.
+    """Decide until none is left, which a response of 0 says. Errors as `Shard.decide`.
 
     All decisions have the time-out together. After an error the effects of earlier decisions stay.
     """

@@ -101,6 +101,7 @@ async def test_the_end_of_a_transaction_of_several_groups(groups: GroupService, 
     await pend(groups, "another")
     await groups.end_transaction(GROUP, marker(committed=committed), 5_000)
     assert not any(runtime.shard.state.pending.values())
+    runtime.shard.require_consistent()
     assert len(runtime.shard.committed()) == (MAX_OFFSETS if committed else 0)
     assert len(runtime.shard.state.offsets.get("another", ())) == (MAX_OFFSETS if committed else 0)
     require_small(runtime)
@@ -139,6 +140,7 @@ async def test_a_coordinator_that_fails_in_between_goes_on_when_the_marker_is_re
     end.cancel()
     runtime.shard.fail_over(compacted=True)
     assert 0 < len(runtime.shard.state.pending[7]) < MAX_OFFSETS
+    runtime.shard.require_consistent()
     await groups.end_transaction(GROUP, marker(committed=True), 5_000)
     assert sorted(runtime.shard.committed().values()) == list(ALL)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -122,6 +123,15 @@ class Shard:
             assert decoded is not None
             self.coordinator.replay(self.state, decoded)
         self.coordinator.on_loaded(self.state, self.now)
+        self.require_consistent()
+
+    def require_consistent(self) -> None:
+        """Check that the index of pending offsets says what they are."""
+        found: dict[str, Counter[TopicPartition]] = {}
+        for pending in self.state.pending.values():
+            for group_id, partition in pending:
+                found.setdefault(group_id, Counter())[partition] += 1
+        assert found == self.state.unstable
 
 
 @dataclass

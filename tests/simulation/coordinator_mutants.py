@@ -17,6 +17,7 @@ from raftlog.coordinator.group import (
 )
 from raftlog.coordinator.group.classic_draft import ClassicDraft
 from raftlog.coordinator.group.classic_state import ClassicTimes
+from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime.shard import Shard
 from raftlog.coordinator.transaction import core
 from raftlog.metadata_quorum.raft import engine, snapshots
@@ -24,6 +25,7 @@ from raftlog.model import TopicPartition
 from raftlog.partition import follower_replica
 
 GROUPS = "tests/coordinator/test_groups.py"
+UNSTABLE = "tests/coordinator/test_unstable_offsets.py"
 CLASSIC = "tests/coordinator/test_classic_groups.py"
 CONVERTED = "tests/coordinator/test_converted_groups.py"
 TRANSACTIONS = "tests/coordinator/test_transaction_core.py"
@@ -67,11 +69,14 @@ def a_downgrade_keeps_no_sessions(patch: Any) -> None:
 @mutant
 @told_by(GROUPS)
 def require_stable_looks_at_the_first_open_transaction_only(patch: Any) -> None:
-    def first(state: Any, group_id: str) -> frozenset[TopicPartition]:
-        places = next(iter(state.pending.values()), ())
-        return frozenset(partition for group, partition in places if group == group_id)
+    known = "state.unstable.get(group_id, {}) if"
+    patch.edit(offsets.decide_fetch, known, f"dict([*{known[:-3]}.items()][:1]) if")
 
-    patch(offsets, "_unstable", first)
+
+@mutant
+@told_by(UNSTABLE)
+def the_end_of_one_transaction_makes_offsets_of_another_stable(patch: Any) -> None:
+    patch.edit(GroupsState._end_pending, "if not unstable[partition]:", "if True:")
 
 
 @mutant

@@ -159,7 +159,7 @@ def a_member_of_the_epoch_before_may_own_anything(patch: Any) -> None:
 @mutant
 @told_by(GROUPS)
 def offsets_that_a_transaction_will_commit_expire(patch: Any) -> None:
-    patch.edit(offsets.expired_offsets, "partition in pending or ", "")
+    patch.edit(offsets.expired_offsets, " if partition not in pending", "")
 
 
 @mutant

@@ -97,7 +97,7 @@ def decide_classic_description(state: GroupsState, _: Now, group_id: str) -> Dec
 
 
 def decide_deletion(state: GroupsState, _: Now, group_id: str) -> Decision[int]:
-    """Delete a group without members, with its offsets; the response is the number of offsets that are left.
+    """Delete a group without members, with its offsets; the response is 0 once none is left.
 
     One decision deletes at most `OFFSETS_AT_ONCE`, the last one the group itself.
 
@@ -110,7 +110,7 @@ def decide_deletion(state: GroupsState, _: Now, group_id: str) -> Decision[int]:
         raise InvalidRequestError(
             f"group {group_id!r} has {len(group.members)} members; stop them first", code=ErrorCode.NON_EMPTY_GROUP
         )
-    if any(key[0] == group_id for pending in state.pending.values() for key in pending):
+    if group_id in state.unstable:
         raise InvalidRequestError(
             f"an open transaction may commit offsets of group {group_id!r}; send the request again when it has ended",
             code=ErrorCode.NON_EMPTY_GROUP,

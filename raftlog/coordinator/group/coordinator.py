@@ -89,15 +89,22 @@ class GroupCoordinator:
         if now.monotonic_ms < state.expiry_due_ms:
             return []
         topics, settings = self._topics(), self._settings
+        if not state.unchecked:
+            state.unchecked = list(state.offsets)
         records = expired_offsets(state, now, topics=topics, settings=settings, limit=MAX_EXPIRED)
-        if len(records) < MAX_EXPIRED:
-            state.expiry_due_ms = now.monotonic_ms + settings.offsets_retention_check_interval_ms
-        if not records:
-            for group_id, group in state.groups.items():
-                since = group.empty_since_ms if not group.members else now.wall_ms
-                if group_id not in state.offsets and now.wall_ms - since > settings.offsets_retention_ms:
-                    records += group_tombstones(state, group_id)
-            for group_id, classic in state.classic.items():
-                if not classic.members and group_id not in state.offsets:
-                    records += group_tombstones(state, group_id)
+        if state.unchecked or len(records) >= MAX_EXPIRED:
+            return records  # The next tick continues.
+        state.expiry_due_ms = now.monotonic_ms + settings.offsets_retention_check_interval_ms
+        return records or self._unused_groups(state, now)
+
+    def _unused_groups(self, state: GroupsState, now: Now) -> list[LogRecord]:
+        """Return the tombstones of groups without members and offsets, once their retention time has passed."""
+        records: list[LogRecord] = []
+        for group_id, group in state.groups.items():
+            since = group.empty_since_ms if not group.members else now.wall_ms
+            if group_id not in state.offsets and now.wall_ms - since > self._settings.offsets_retention_ms:
+                records += group_tombstones(state, group_id)
+        for group_id, classic in state.classic.items():
+            if not classic.members and group_id not in state.offsets:
+                records += group_tombstones(state, group_id)
         return records[:MAX_EXPIRED]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group.classic_draft import ClassicDraft
@@ -34,6 +35,10 @@ MAX_OFFSETS = 10_000
 """In one request."""
 OFFSETS_AT_ONCE = 1_000
 """The most offsets of one decision: each takes up to 16 µs of the event loop. The rest takes further ones."""
+
+
+EXAMINED_AT_ONCE = 20_000
+"""The offsets that one tick examines for expiry: each takes up to 1 µs of the event loop."""
 
 
 def decide_commit(
@@ -175,7 +180,7 @@ def decide_fetch(
     known = state.offsets.get(group_id, {})
     wanted = sorted(known) if request.partitions is None else sorted(flat(request.partitions))
     require_limit(wanted)
-    unstable = _unstable(state, group_id) if request.require_stable else frozenset()
+    unstable = state.unstable.get(group_id, {}) if request.require_stable else {}
     return Decision(
         (),
         OffsetFetchResponse(offsets=tuple(_describe(p, known.get(p), topics, unstable=p in unstable) for p in wanted)),
@@ -204,11 +209,6 @@ def _describe(
         metadata=committed.metadata,
         committed_at_ms=committed.committed_at_ms,
     )
-
-
-def _unstable(state: GroupsState, group_id: str) -> frozenset[TopicPartition]:
-    keys = (key for pending in state.pending.values() for key in pending)
-    return frozenset(partition for group, partition in keys if group == group_id)
 
 
 def decide_offset_deletion(
@@ -306,14 +306,16 @@ def _pending(committed: OffsetCommitted, producer_id: ProducerId, producer_epoch
 def decide_end_of_transaction(
     state: GroupsState, _: Now, *, producer_id: ProducerId, producer_epoch: ProducerEpoch, commit: bool
 ) -> Decision[int]:
-    """Commit a producer's pending offsets, or drop them; the response is the number of those that are left. Idempotent.
+    """Commit a producer's pending offsets, or drop them; the response is 0 once none is left. Idempotent.
 
     One decision ends at most `OFFSETS_AT_ONCE` of a shard. Until all have ended, a fetch that requires stable offsets
     refuses those that are left. Pending offsets of a later producer epoch stay: a late marker does not touch the next
     transaction (KIP-890).
     """
     records: list[LogRecord] = []
-    found = [other for other in state.pending.get(producer_id, {}).values() if other.producer_epoch <= producer_epoch]
+    pending_offsets = state.pending.get(producer_id, {}).values()
+    ended = (pending for pending in pending_offsets if pending.producer_epoch <= producer_epoch)
+    found = list(islice(ended, OFFSETS_AT_ONCE + 1))
     for pending in found[:OFFSETS_AT_ONCE]:
         if commit:
             records.append(
@@ -338,23 +340,37 @@ def expired_offsets(
     """Return tombstones of offsets that are older than the retention time, or whose topic was deleted.
 
     Offsets of topics that members subscribe to do not expire. Those of an empty group age from the time at which its
-    last member left.
+    last member left. One call looks at groups of `state.unchecked`, until it has seen `EXAMINED_AT_ONCE` offsets or
+    found `limit`; the next call continues.
     """
     records: list[LogRecord] = []
-    for group_id, known in state.offsets.items():
-        group, classic = state.groups.get(group_id), state.classic.get(group_id)
-        read = subscribed_topics(classic)
-        pending = _unstable(state, group_id)
-        for partition, committed in known.items():
-            if len(records) >= limit:
-                return records
-            existing = topics.get(partition.topic)
-            deleted = existing is None or committed.topic_id not in ("", existing.topic_id)
-            if partition in pending or (not deleted and (read is None or partition.topic in read)):
-                continue
-            if deleted or _is_expired(group or classic, committed, now, settings):
-                records.append(Tombstone(OffsetCommitted, (group_id, *partition)))
+    examined = 0
+    while state.unchecked and examined < EXAMINED_AT_ONCE:
+        group_id = state.unchecked[-1]
+        known = state.offsets.get(group_id, {})
+        examined += len(known) + 1
+        expired = _expired_of_group(state, group_id, now, topics, settings)
+        pending = state.unstable.get(group_id, {})
+        found = (partition for partition in expired if partition not in pending)
+        records += (Tombstone(OffsetCommitted, (group_id, *each)) for each in islice(found, limit - len(records)))
+        if len(records) >= limit:
+            break  # The group may have more.
+        state.unchecked.pop()
     return records
+
+
+def _expired_of_group(
+    state: GroupsState, group_id: str, now: Now, topics: Topics, settings: GroupConfig
+) -> Iterator[TopicPartition]:
+    group, classic = state.groups.get(group_id), state.classic.get(group_id)
+    read = subscribed_topics(classic)
+    for partition, committed in state.offsets.get(group_id, {}).items():
+        existing = topics.get(partition.topic)
+        deleted = existing is None or committed.topic_id not in ("", existing.topic_id)
+        if not deleted and (read is None or partition.topic in read):
+            continue
+        if deleted or _is_expired(group or classic, committed, now, settings):
+            yield partition
 
 
 def _is_expired(

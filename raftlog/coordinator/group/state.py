@@ -204,11 +204,16 @@ class GroupsState:
     """By group. A group with offsets need not have members, nor a `Group`."""
     pending: dict[ProducerId, dict[tuple[str, TopicPartition], OffsetPending]] = field(default_factory=dict)
     """The offsets that open transactions will commit."""
+    unstable: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    """By group: the partitions in `pending`, and in how many transactions each is."""
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
     """By group and member."""
     topics_version: dict[str, int] = field(default_factory=dict)
     """By group: the metadata version that its topics were last compared with. Soft state."""
     expiry_due_ms: int = 0
+    """When the next check of all groups for expired offsets begins. Soft state."""
+    unchecked: list[str] = field(default_factory=list)
+    """The groups that the current check for expired offsets has yet to look at. Soft state."""
 
     def replay(self, record: LogRecord) -> str:
         """Apply a record; return the id of its group."""
@@ -250,13 +255,26 @@ class GroupsState:
 
     def _replay_pending(self, record: LogRecord) -> str:
         if isinstance(record, OffsetPending):
-            key = (record.group_id, TopicPartition(record.topic, record.partition))
-            self.pending.setdefault(record.producer_id, {})[key] = record
+            partition = TopicPartition(record.topic, record.partition)
+            pending = self.pending.setdefault(record.producer_id, {})
+            if (record.group_id, partition) not in pending:
+                unstable = self.unstable.setdefault(record.group_id, {})
+                unstable[partition] = unstable.get(partition, 0) + 1
+            pending[record.group_id, partition] = record
             return record.group_id
         assert isinstance(record, Tombstone)
         producer_id, group_id, topic, number = record.key
-        pending = self.pending.get(producer_id, {})
-        pending.pop((group_id, TopicPartition(topic, number)), None)
+        partition, pending = TopicPartition(topic, number), self.pending.get(producer_id, {})
+        if pending.pop((group_id, partition), None) is not None:
+            self._end_pending(group_id, partition)
         if not pending:
             self.pending.pop(producer_id, None)
         return str(group_id)
+
+    def _end_pending(self, group_id: str, partition: TopicPartition) -> None:
+        unstable = self.unstable[group_id]
+        unstable[partition] -= 1
+        if not unstable[partition]:
+            del unstable[partition]
+        if not unstable:
+            del self.unstable[group_id]
