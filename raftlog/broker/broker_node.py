@@ -64,6 +64,7 @@ from raftlog.security.routes import INTERNAL, PUBLIC, RouteTable
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
+from raftlog.serving.listener import ListenerLimits
 from raftlog.serving.loop_watch import LoopWatch
 from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.serving.node_tls import NodeTls
@@ -179,8 +180,7 @@ class BrokerNode:
             inflight=inflight,
             turnstile=turnstile,
             max_json_bytes=MAX_INTERNAL_JSON_BYTES,
-            count=self._metrics.requests.count,
-            time=self._metrics.requests.time,
+            metrics=self._metrics.requests,
             guard=guard,
         )
         require_entries(inner, RouteTable(INTERNAL))
@@ -257,8 +257,7 @@ class BrokerNode:
             inflight=inflight,
             turnstile=turnstile,
             max_json_bytes=INLINE_BYTES,
-            count=self._metrics.requests.count,
-            time=self._metrics.requests.time,
+            metrics=self._metrics.requests,
             guard=self._security.public,
             quotas=self.context.quotas,
         )
@@ -277,8 +276,7 @@ class BrokerNode:
             inflight=inflight,
             now=asyncio.get_running_loop().time,
             quotas=self.context.quotas,
-            count=self._metrics.requests.count,
-            time=self._metrics.requests.time,
+            metrics=self._metrics.requests,
         )
 
     async def _serve(
@@ -298,12 +296,14 @@ class BrokerNode:
         listener = Listener(
             app,
             lean,
-            limits=self._request_limits(max_json_bytes=max_json_bytes),
-            connections=ConnectionLimits(name, total=total, per_address=per_address),
+            limits=ListenerLimits(
+                requests=self._request_limits(max_json_bytes=max_json_bytes),
+                connections=ConnectionLimits(name, total=total, per_address=per_address),
+                rates=self._rates if name == "public" else None,
+            ),
             clock=self.context.clock,
             drain_s=_DRAIN_S,
             tls=self._tls.listener(name),
-            rates=self._rates if name == "public" else None,
             kafka=kafka,
         )
         self._listeners.append(listener)

@@ -6,6 +6,7 @@ A connection whose first byte begins a Kafka frame speaks Kafka's protocol (docs
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -15,10 +16,7 @@ from raftlog.broker.lean.connection import LeanConnection
 from raftlog.broker.lean.routes import LeanRoutes
 from raftlog.model import Address
 from raftlog.runtime import Clock
-from raftlog.serving.connection_rates import ConnectionRates
-from raftlog.serving.connections import ConnectionLimits
-from raftlog.serving.limits import RequestLimits
-from raftlog.serving.listener import AiohttpServer, listen
+from raftlog.serving.listener import AiohttpServer, ListenerLimits, listen
 from raftlog.serving.tls_listener import ListenerTls, TlsServer
 from raftlog.transport import pacing
 
@@ -29,7 +27,6 @@ class Listener:
     Args:
         app: serves all paths, including those of the lean path.
         drain_s: how long requests in progress may take when the listener closes.
-        rates: limits how often connections begin; None: no limit.
         kafka: serves connections that speak Kafka's protocol; None: they get an error of HTTP.
     """
 
@@ -38,24 +35,23 @@ class Listener:
         app: web.Application,
         lean: LeanRoutes,
         *,
-        limits: RequestLimits,
-        connections: ConnectionLimits,
+        limits: ListenerLimits,
         clock: Clock,
         drain_s: float,
         tls: ListenerTls | None = None,
-        rates: ConnectionRates | None = None,
         kafka: KafkaServer | None = None,
     ) -> None:
+        self.connections = limits.connections
         self._aiohttp = AiohttpServer(
-            app, limits=limits, connections=connections, turnstile=lean.turnstile, drain_s=drain_s
+            app, limits=limits.requests, connections=self.connections, turnstile=lean.turnstile, drain_s=drain_s
         )
-        self.connections = connections
         self._lean = lean
-        self._limits = limits
+        self._rates = limits.rates
+        self._lean_limits = limits if tls is None else replace(limits, rates=None)
+        """With TLS, the rates were applied before the handshake."""
         self._clock = clock
         self._drain_s = drain_s
         self._tls = tls
-        self._rates = rates
         self._kafka = kafka
         self._server: asyncio.Server | TlsServer | None = None
         self._connections: dict[LeanConnection | KafkaConnection, None] = {}
@@ -85,13 +81,11 @@ class Listener:
     def _accept(self) -> LeanConnection:
         return LeanConnection(
             routes=self._lean,
-            limits=self._limits,
-            connections=self.connections,
+            limits=self._lean_limits,
             clock=self._clock,
             hand_over=self._aiohttp.protocol,
             on_begin=self._remember,
             on_end=self._forget,
-            rates=self._rates if self._tls is None else None,
             kafka=None if self._kafka is None else self._accept_kafka,
         )
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -22,6 +23,17 @@ BACKLOG = 1_024
 """Connections that wait to be accepted."""
 _AT_ONCE = 4
 """Connections accepted in one iteration of the loop: asyncio accepts up to its backlog argument."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerLimits:
+    """What a port takes: how large its requests are, how many connections it has, and how often they begin."""
+
+    requests: RequestLimits
+    connections: ConnectionLimits
+    """Counts the connections, too."""
+    rates: ConnectionRates | None = None
+    """How often connections begin; None: without a limit, or it was applied before."""
 
 
 async def listen(

@@ -30,6 +30,8 @@ from raftlog.security.routes import Right, Route, RouteTable
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.listener import ListenerLimits
+from raftlog.serving.request_metrics import RequestMetrics
 from raftlog.serving.turnstile import Turnstile
 from raftlog.serving.workers import INLINE_BYTES
 from raftlog.wire import media
@@ -45,7 +47,7 @@ class Served:
     listener: Listener
     limits: InflightLimits
     bodies: list[bytes] = field(default_factory=list)
-    counted: list[tuple[str, int]] = field(default_factory=list)
+    metrics: RequestMetrics = field(default_factory=RequestMetrics)
     release: asyncio.Event = field(default_factory=asyncio.Event)
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -98,12 +100,16 @@ async def serving(guard: Guard | None = None, **limits: float) -> AsyncIterator[
         inflight=inflight,
         turnstile=turnstile,
         max_json_bytes=INLINE_BYTES,
-        count=lambda *seen: served.counted.append(seen),
+        metrics=served.metrics,
         guard=guard,
     )
     served.connections = ConnectionLimits("test", total=1_000, per_address=1_000)
     served.listener = Listener(
-        app, lean, limits=settings, connections=served.connections, clock=SystemClock(), drain_s=1.0
+        app,
+        lean,
+        limits=ListenerLimits(requests=settings, connections=served.connections),
+        clock=SystemClock(),
+        drain_s=1.0,
     )
     async with listening(served.listener) as served.address:
         yield served
@@ -130,7 +136,7 @@ async def test_a_request_is_answered_whatever_pieces_it_comes_in():
             assert (reply.status, reply.body, reply.fields["content-type"]) == (200, b"<abcdef>", media.FRAME)
             assert "date" in reply.fields
     assert set(served.bodies) == {b"abcdef"}
-    assert served.counted == [("/echo", 200)] * len(served.bodies)
+    assert served.metrics.counts == {("/echo", 200): len(served.bodies)}
 
 
 async def test_large_bodies_are_received_into_a_buffer_that_shows_nothing_of_the_one_before():
@@ -182,7 +188,7 @@ async def test_unusual_requests_are_aiohttps(head: str, body: bytes, expected: b
         writer.write(f"POST /echo HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode() + body)
         reply = await answer(reader)
         assert (reply.status, reply.body) == (200, expected)
-        assert served.counted == []
+        assert not served.metrics.counts
 
 
 async def test_expect_continue_is_answered_before_the_body():
@@ -273,7 +279,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_comes():
         assert (reply.status, reply.fields["connection"]) == (413, "close")
         assert b"MESSAGE_TOO_LARGE" in reply.body
         assert str(MAX_BODY).encode() in reply.body
-        assert served.counted == [("/echo", 413)]
+        assert served.metrics.counts == {("/echo", 413): 1}
 
 
 async def test_who_sends_all_of_a_body_that_is_too_large_reads_the_answer():
@@ -345,7 +351,7 @@ async def test_what_a_handler_raises_is_answered(how: str, status: int, text: by
         reply = await answer(reader)
         assert reply.status == status
         assert text in reply.body
-        assert served.counted == [("/fail/{how}", status)]
+        assert served.metrics.counts == {("/fail/{how}", status): 1}
         writer.write(post("/echo", b"on"))
         assert (await answer(reader)).body == b"<on>"
     assert ("a bug" in caplog.text) == (how == "bug")

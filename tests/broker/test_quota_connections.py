@@ -37,6 +37,7 @@ from raftlog.serving.admission import Admission
 from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.listener import ListenerLimits
 from raftlog.serving.streams import StreamedResponse, StreamLimits
 from raftlog.serving.tls_listener import ListenerTls
 from raftlog.serving.turnstile import Turnstile
@@ -111,12 +112,10 @@ async def serving(tls: TlsContext | None = None) -> AsyncIterator[Served]:
     served.listener = Listener(
         app,
         lean,
-        limits=settings,
-        connections=connections,
+        limits=ListenerLimits(requests=settings, connections=connections, rates=served.rates),
         clock=SystemClock(),
         drain_s=3.0,
         tls=None if tls is None else ListenerTls(tls, is_required=True),
-        rates=served.rates,
     )
     async with listening(served.listener) as served.address:
         yield served

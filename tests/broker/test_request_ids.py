@@ -23,6 +23,7 @@ from raftlog.runtime import SystemClock, Tasks
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits, refusal_bytes
 from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.listener import ListenerLimits
 from raftlog.serving.turnstile import Turnstile
 from raftlog.serving.workers import in_worker
 from raftlog.wire import media
@@ -53,8 +54,9 @@ async def serving(total: int = 100, **limits: float) -> AsyncIterator[tuple[Addr
     )
     route.add_to(app)
     lean = LeanRoutes([route], inflight=inflight, turnstile=turnstile, max_json_bytes=1 << 10)
-    counted = ConnectionLimits("test", total=total, per_address=100)
-    listener = Listener(app, lean, limits=settings, connections=counted, clock=SystemClock(), drain_s=1.0)
+    connections = ConnectionLimits("test", total=total, per_address=100)
+    accepted = ListenerLimits(requests=settings, connections=connections)
+    listener = Listener(app, lean, limits=accepted, clock=SystemClock(), drain_s=1.0)
     async with listening(listener) as address:
         yield address, lean
 

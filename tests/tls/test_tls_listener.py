@@ -24,7 +24,7 @@ from raftlog.runtime import SystemClock
 from raftlog.serving import tls_listener
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
-from raftlog.serving.listener import AiohttpListener
+from raftlog.serving.listener import AiohttpListener, ListenerLimits
 from raftlog.serving.tls_listener import ListenerTls, TlsServer
 from raftlog.serving.turnstile import UNPACED, Turnstile
 from raftlog.tls import ClientAuth, TlsContext, TlsFiles, client_context, server_context
@@ -88,13 +88,11 @@ async def broker_listening(context: TlsContext, *, is_required: bool = True) -> 
         inflight=InflightLimits(max_requests=10, max_bytes=1 << 20),
         turnstile=Turnstile(),
         max_json_bytes=1 << 20,
-        count=lambda *_: None,
     )
     listener = Listener(
         application(),
         lean,
-        limits=LIMITS,
-        connections=ConnectionLimits("test", total=100, per_address=100),
+        limits=ListenerLimits(requests=LIMITS, connections=ConnectionLimits("test", total=100, per_address=100)),
         clock=SystemClock(),
         drain_s=0.1,
         tls=ListenerTls(context, is_required=is_required),

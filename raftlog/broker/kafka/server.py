@@ -9,6 +9,7 @@ from raftlog.broker.kafka.dispatch import KafkaDispatch
 from raftlog.broker.quotas import QuotaGate
 from raftlog.serving.connections import LOG_INTERVAL_S
 from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.request_metrics import RequestMetrics
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.wire.kafka.api_keys import APIS
 from raftlog.wire.kafka.framing import MAX_FRAME_BYTES
@@ -30,8 +31,7 @@ class KafkaServer:
         limits: those of HTTP requests; `max_body_bytes` is the largest frame.
         inflight: shared with HTTP requests.
         quotas: limits senders.
-        count: called with the route and the status of each answer.
-        time: called with the route and the seconds of each request, from its last byte to its answer.
+        metrics: counts each answer, and times each request from its last byte to its answer.
         now: seconds, for the log.
     """
 
@@ -43,8 +43,7 @@ class KafkaServer:
         inflight: InflightLimits,
         now: Callable[[], float],
         quotas: QuotaGate,
-        count: Callable[[str, int], None] = lambda *_: None,
-        time: Callable[[str, float], None] = lambda *_: None,
+        metrics: RequestMetrics | None = None,
         idle_s: float = IDLE_S,
     ) -> None:
         self.dispatch = dispatch
@@ -54,8 +53,7 @@ class KafkaServer:
         self.idle_s = idle_s
         self.buffers = ReceiveBuffers()
         self.max_frame_bytes = min(limits.max_body_bytes, MAX_FRAME_BYTES)
-        self._count = count
-        self._time = time
+        self._metrics = metrics or RequestMetrics()
         self._now = now
         self._closed = 0
         self._logged_at = float("-inf")
@@ -63,8 +61,8 @@ class KafkaServer:
     def count(self, api_key: int, error: int, seconds: float) -> None:
         """Count a request that was answered, or whose connection was closed because of it."""
         route = route_of(api_key)
-        self._count(route, _ANSWERED if not error else _FAILED if error < 0 else _REFUSED)
-        self._time(route, seconds)
+        self._metrics.count(route, _ANSWERED if not error else _FAILED if error < 0 else _REFUSED)
+        self._metrics.time(route, seconds)
 
     def complain(self, address: str, why: object) -> None:
         """Log why a connection is closed, once in `LOG_INTERVAL_S`: any client can cause it."""

@@ -27,9 +27,8 @@ from raftlog.broker.raw import RawReply
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError
 from raftlog.request_marks import RequestMarks, current_marks
 from raftlog.runtime import Clock
-from raftlog.serving.connection_rates import ConnectionRates
-from raftlog.serving.connections import ConnectionLimits, refusal_bytes
-from raftlog.serving.limits import RequestLimits
+from raftlog.serving.connections import refusal_bytes
+from raftlog.serving.listener import ListenerLimits
 from raftlog.serving.loop_turns import start_now
 from raftlog.serving.metered import Metered
 from raftlog.transport.socket_writer import Part, SocketWriter
@@ -43,11 +42,10 @@ class LeanConnection(asyncio.BufferedProtocol):
     """One connection, until it closes or is handed to aiohttp.
 
     Args:
-        connections: counts this connection until it closes or is handed over.
+        limits: `connections` counts this connection until it closes or is handed over.
         hand_over: returns aiohttp's protocol for a connection of an address, and counts it from then on.
         on_begin: called when the connection is established; one whose TLS handshake fails never is.
         on_end: called when the connection is closed or handed over.
-        rates: limits how often connections begin; None: no limit, or it was applied already.
         kafka: returns the protocol for a connection of an address that speaks Kafka's protocol, and counts it from then
             on; None: this listener does not serve Kafka's protocol.
     """
@@ -56,21 +54,19 @@ class LeanConnection(asyncio.BufferedProtocol):
         self,
         *,
         routes: LeanRoutes,
-        limits: RequestLimits,
-        connections: ConnectionLimits,
+        limits: ListenerLimits,
         clock: Clock,
         hand_over: Callable[[str], asyncio.Protocol],
         on_begin: Callable[[LeanConnection], None],
         on_end: Callable[[LeanConnection], None],
-        rates: ConnectionRates | None = None,
         kafka: Callable[[str], KafkaConnection] | None = None,
     ) -> None:
         self._routes = routes
         self._kafka = kafka
         """Used for the connection's first byte only."""
-        self._limits = limits
-        self._connections = connections
-        self._rates = rates
+        self._limits = limits.requests
+        self._connections = limits.connections
+        self._rates = limits.rates
         self._address: str | None = None
         """The peer's address while this connection is counted here."""
         self._clock = clock

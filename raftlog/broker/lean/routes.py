@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
@@ -19,6 +19,7 @@ from raftlog.security.authenticators import Identified
 from raftlog.security.guard import Guard
 from raftlog.security.identity import ON_BEHALF_OF, UNKNOWN_SENDER, Peer, Sender
 from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.request_metrics import RequestMetrics
 from raftlog.serving.turnstile import Turnstile
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.wire import http1, media
@@ -62,8 +63,7 @@ class LeanRoutes:
         inflight: limits of the requests and body bytes in progress.
         turnstile: records the addresses that are served here; this path does not wait at it.
         max_json_bytes: the largest JSON body; larger ones go to aiohttp.
-        count: called with the route and status of each response.
-        time: called with the route and the seconds from arrival to answer of each handled request.
+        metrics: counts each response, and times each handled request from arrival to answer.
         guard: finds and checks the sender of each request; None: every sender is served.
         quotas: limits senders; None: no quota applies.
     """
@@ -75,8 +75,7 @@ class LeanRoutes:
         inflight: InflightLimits,
         turnstile: Turnstile,
         max_json_bytes: int,
-        count: Callable[[str, int], None] = lambda *_: None,
-        time: Callable[[str, float], None] = lambda *_: None,
+        metrics: RequestMetrics | None = None,
         guard: Guard | None = None,
         quotas: QuotaGate | None = None,
     ) -> None:
@@ -85,8 +84,7 @@ class LeanRoutes:
         self.quotas = quotas
         self.turnstile = turnstile
         self._max_json_bytes = max_json_bytes
-        self._count = count
-        self._time = time
+        self._metrics = metrics or RequestMetrics()
         self._buffers = ReceiveBuffers()
         routes = list(routes)
         self._fixed = {route.path: route for route in routes if "{" not in route.path}
@@ -204,13 +202,13 @@ class LeanRoutes:
         except Exception:  # noqa: BLE001  (the caller gets an answer, the log gets the traceback)
             _log.exception("POST %s failed", request.target)
             reply = RawReply.of_error(RaftlogError("the broker failed to handle the request; its log says why"))
-        self._count(request.route.path, reply.status)
+        self._metrics.count(request.route.path, reply.status)
         return reply
 
     def note_times(self, route: RawRoute, *, arrived: float, began: float, handled: float) -> None:
         """Record the times of a request whose answer has been sent, or cannot be sent (`perf_counter`)."""
         now = perf_counter()
-        self._time(route.path, now - arrived)
+        self._metrics.time(route.path, now - arrived)
         if route.times is not None:
             route.times.queue.observe(began - arrived)
             route.times.answer.observe(now - handled)
@@ -218,7 +216,7 @@ class LeanRoutes:
     def refuse(self, request: LeanRequest, error: RaftlogError, marks: RequestMarks) -> RawReply:
         """Return the reply to a refused request."""
         reply = RawReply.of_error(error, marks=marks)
-        self._count(request.route.path, reply.status)
+        self._metrics.count(request.route.path, reply.status)
         return reply
 
     def _find(self, path: str) -> tuple[RawRoute | None, Mapping[str, str]]:

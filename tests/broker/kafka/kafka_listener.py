@@ -28,6 +28,8 @@ from raftlog.security.access import Access
 from raftlog.security.guard import Guard
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
+from raftlog.serving.listener import ListenerLimits
+from raftlog.serving.request_metrics import RequestMetrics
 from raftlog.serving.turnstile import Turnstile
 from raftlog.wire.kafka.api_keys import APIS
 from raftlog.wire.kafka.framing import RequestHeader, decode_response, encode_request
@@ -100,7 +102,7 @@ class Serving:
     inflight: InflightLimits
     handlers: Handlers
     connections: ConnectionLimits
-    counted: list[tuple[str, int]] = field(default_factory=list)
+    metrics: RequestMetrics = field(default_factory=RequestMetrics)
     image: MetadataImage = field(default_factory=MetadataImage)
 
 
@@ -131,7 +133,7 @@ async def serving(
         inflight=inflight,
         now=asyncio.get_running_loop().time,
         quotas=QuotaGate(lambda: served.image, 1, Throttling()),
-        count=lambda *seen: served.counted.append(seen),
+        metrics=served.metrics,
         idle_s=idle_s,
     )
     app = web.Application()
@@ -139,8 +141,7 @@ async def serving(
     served.listener = Listener(
         app,
         LeanRoutes([], inflight=inflight, turnstile=Turnstile(), max_json_bytes=1_000),
-        limits=settings,
-        connections=connections,
+        limits=ListenerLimits(requests=settings, connections=connections),
         clock=SystemClock(),
         drain_s=drain_s,
         kafka=server if kafka else None,

@@ -56,7 +56,7 @@ async def test_a_request_is_answered_whatever_pieces_it_comes_in():
             await asyncio.sleep(0)
             await kafka.send(frame[cut:])
             assert await kafka.heartbeat() == (7, 3)
-        assert served.counted[0] == ("kafka Heartbeat", 200)
+        assert next(iter(served.metrics.counts)) == ("kafka Heartbeat", 200)
     assert is_free(served)
 
 
@@ -266,7 +266,7 @@ async def test_errors_of_handlers_are_answered_in_the_form_of_their_message(capl
         assert await kafka.heartbeat() == (2, 0)
         (logged,) = [record.exc_info[1] for record in caplog.records if record.exc_info]
         assert repr(logged) == "RuntimeError('a bug')"
-        assert served.counted == [("kafka Heartbeat", status) for status in (400, 500, 200)]
+        assert list(served.metrics.counts.items()) == [(("kafka Heartbeat", status), 1) for status in (400, 500, 200)]
         await kafka.send(request(LIST_OFFSETS, 1, ListOffsetsRequest()))
         assert await kafka.closed(), "the message has no form for an error"
     assert is_free(served)
