@@ -58,8 +58,7 @@ async def expect(
 async def _answer(cluster: ChaosCluster, broker: str, topic: str, security: raftlog.Security) -> str:
     """Return what a broker answers; one that gives no answer is silent, with the reason."""
     node, path = cluster.nodes.node(broker), f"{paths.METADATA}?topic={topic}"
-    tokens = security.token_source()
-    async with HttpSession(tls=security.tls_context(), authorization=security.authorization, tokens=tokens) as session:
+    async with HttpSession(tls=security.tls_context(), credentials=security.credentials()) as session:
         try:
             found = await session.call(ClientMetadata, "GET", node.health, path, timeout_ms=_ASK_TIMEOUT_MS)
         except AuthenticationError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +18,6 @@ from raftlog.broker.quotas import QuotaGate
 from raftlog.broker.settings import replica_settings, transaction_settings
 from raftlog.config import NodeConfig
 from raftlog.coordinator.transaction.service import TransactionService
-from raftlog.model import Address
 from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.settings import ReplicaPorts
@@ -30,6 +28,7 @@ from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.serving.node_tls import NodeTls
 from raftlog.transport import HttpSession
+from raftlog.transport.session_credentials import SessionCredentials
 
 _VITAL_CONNECTIONS = 8
 
@@ -80,7 +79,7 @@ def make_parts(
     """
     own = _Process(config=config, folders=data_dir, clock=SystemClock(), node=node, counters=BrokerMetrics())
     proofs = node_proofs(config)
-    links = _links(config, tls, proof_headers(proofs, own.clock))
+    links = _links(config, tls, SessionCredentials(node_proof=proof_headers(proofs, own.clock)))
     security = node_security(
         config,
         own.clock,
@@ -99,7 +98,7 @@ def make_parts(
     )
 
 
-def _links(config: NodeConfig, tls: NodeTls, credentials: Callable[[Address], Mapping[str, str]] | None) -> _Links:
+def _links(config: NodeConfig, tls: NodeTls, credentials: SessionCredentials) -> _Links:
     dialling = partial(HttpSession, dial=config.dial, tls=tls.client, credentials=credentials)
     session, vital = dialling(), dialling(connections_per_host=_VITAL_CONNECTIONS)
     channel = ControllerChannel([voter.internal for voter in config.quorum.voters], session, vital=vital)

@@ -21,6 +21,7 @@ from raftlog.model import Address
 from raftlog.tls import explain
 from raftlog.transport import HttpSession
 from raftlog.transport.password_login import PasswordLogin
+from raftlog.transport.session_credentials import SessionCredentials
 from raftlog.wire import paths
 from raftlog.wire.logins import LoginChallenge, LoginRequest
 from raftlog.wire.metadata import ClusterInfo, ControllerInfo
@@ -47,8 +48,7 @@ async def require_cluster(bootstrap: Sequence[str], security: Security, *, withi
     user = security.username if isinstance(tokens, PasswordLogin) else ""
     async with HttpSession(
         tls=security.tls_context(),
-        authorization=security.authorization,
-        tokens=None if user else tokens,
+        credentials=SessionCredentials(authorization=security.authorization, tokens=None if user else tokens),
         client_id=client_id_of(""),
     ) as session:
         looks = [asyncio.create_task(_look(session, address, user, within_ms)) for address in addresses]

@@ -70,8 +70,7 @@ class Connection:
         self.session = transport.HttpSession(
             dial=dial,
             tls=security.tls_context(),
-            authorization=security.authorization,
-            tokens=security.token_source(),
+            credentials=security.credentials(),
             client_id=client_id_of(client_id),
         )
         self.timeout_ms = timeout_ms

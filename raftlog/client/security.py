@@ -15,6 +15,7 @@ import orjson
 from raftlog.client.secrets import read_secret
 from raftlog.errors import ConfigError
 from raftlog.tls import TlsContext, TlsFiles, client_context
+from raftlog.transport.session_credentials import SessionCredentials
 from raftlog.transport.token_source import RenewedToken, TokenSource, require_token
 
 _MAX_FILE_BYTES = 64 << 10
@@ -134,6 +135,14 @@ class Security:
         if self.username and self.login == "basic":
             return "Basic " + base64.b64encode(f"{self.username}:{self.read_password()}".encode()).decode()
         return ""
+
+    def credentials(self) -> SessionCredentials:
+        """Return the credentials of one session.
+
+        Raises:
+            ConfigError: `password_file` cannot be read.
+        """
+        return SessionCredentials(authorization=self.authorization, tokens=self.token_source())
 
     def token_source(self) -> RenewedToken | None:
         """Return what gets tokens for one session, by a login too; None: the client has none, or a fixed one.

@@ -33,8 +33,9 @@ from raftlog.runtime import close_all
 from raftlog.tls import TlsContext, TlsFiles, client_context, explain
 from raftlog.transport import pacing
 from raftlog.transport.lean import LeanPool
+from raftlog.transport.session_credentials import NO_CREDENTIALS, SessionCredentials
 from raftlog.transport.throttles import Throttles
-from raftlog.transport.token_source import RenewedToken, Server
+from raftlog.transport.token_source import Server
 from raftlog.wire import media, paths
 from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
 
@@ -81,10 +82,8 @@ class HttpSession:
         dial: `{"host:port": "host:port"}`: dial the second where the first is addressed (NAT, proxies, chaos).
         connect_timeout_ms: how long one connection attempt may take.
         tls: with which addresses with TLS are dialled; None: the system's CAs are trusted, and no certificate is shown.
-        authorization: the field `Authorization` of each request, sent with TLS or within one machine only.
-        tokens: bearer tokens in its place, which change; None: there are none.
+        credentials: prove the sender of each request.
         client_id: the name of the client's application, sent with each request; "": none.
-        credentials: returns the header fields that prove the sender of a request to an address; None: there are none.
         max_answer_bytes: the largest response, other than raw batches.
     """
 
@@ -95,22 +94,20 @@ class HttpSession:
         connect_timeout_ms: int = 1_000,
         connections_per_host: int = 64,
         tls: TlsContext | None = None,
-        authorization: str = "",
-        tokens: RenewedToken | None = None,
+        credentials: SessionCredentials = NO_CREDENTIALS,
         client_id: str = "",
-        credentials: Callable[[Address], Mapping[str, str]] | None = None,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         self._max_answer_bytes = max_answer_bytes
-        self._authorization = authorization
-        self._tokens = tokens
+        self._authorization = credentials.authorization
+        self._tokens = credentials.tokens
+        self._node_proof = credentials.node_proof
         self.client_id = client_id
         self.throttles = Throttles()
         self._tls_only: set[str] = set()
         """Authorities that have refused a plain connection."""
         self._silent: set[str] = set()
         """Authorities whose last request had no known outcome."""
-        self._credentials = credentials
         self._tls = tls
         self._dial = dict(dial or {})
         self._connect_timeout_ms = connect_timeout_ms
@@ -291,8 +288,8 @@ class HttpSession:
             headers["Authorization"] = authorization
         if self.client_id:
             headers[media.CLIENT_ID] = self.client_id
-        if self._credentials is not None:
-            headers |= self._credentials(address)
+        if self._node_proof is not None:
+            headers |= self._node_proof(address)
         return headers
 
     async def call(

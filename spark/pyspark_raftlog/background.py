@@ -20,6 +20,7 @@ from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.options import ConnectionOptions
 from raftlog.client.options import client_id_of
 from raftlog.transport.session import HttpSession
+from raftlog.transport.session_credentials import SessionCredentials
 
 T = TypeVar("T")
 
@@ -60,8 +61,7 @@ class BackgroundLoop:
             session = HttpSession(
                 dial=options.dial,
                 tls=security.tls_context(),
-                authorization=authorization,
-                tokens=security.token_source(),
+                credentials=SessionCredentials(authorization=authorization, tokens=security.token_source()),
                 client_id=client_id_of(options.client_id),
             )
             self._sessions.append(session)

@@ -34,6 +34,7 @@ from raftlog.security.session_tokens import SessionTokens
 from raftlog.transport import HttpSession, PeerAnswerError, token_source
 from raftlog.transport import password_login as subject
 from raftlog.transport.password_login import PasswordLogin
+from raftlog.transport.session_credentials import SessionCredentials
 from raftlog.wire import paths
 from raftlog.wire.codec import encode_json
 from raftlog.wire.logins import LoginRequest
@@ -120,7 +121,8 @@ async def broker(cluster: Cluster) -> AsyncIterator[Broker]:
 
 
 def session_of(password: str | Callable[[], str] = PASSWORD) -> HttpSession:
-    return HttpSession(tokens=PasswordLogin("ann", password if callable(password) else lambda: password))
+    login = PasswordLogin("ann", password if callable(password) else lambda: password)
+    return HttpSession(credentials=SessionCredentials(tokens=login))
 
 
 async def ask(session: HttpSession, broker: Broker, path: str = "/v1/topics", **more: Any) -> None:

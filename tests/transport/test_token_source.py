@@ -19,6 +19,7 @@ from raftlog.errors import AuthenticationError, ConfigError, RetriableError
 from raftlog.model import Address
 from raftlog.transport import HttpSession
 from raftlog.transport import token_source as subject
+from raftlog.transport.session_credentials import SessionCredentials
 from raftlog.transport.token_source import TokenSource, expiry_of
 
 WAIT_MS = 5_000
@@ -200,7 +201,7 @@ async def test_a_request_whose_token_is_refused_is_sent_again_with_a_new_one(
     monkeypatch.setattr(subject, "LEAST_AGE_S", 0.0)
     address, received, refuses = server
     tokens: Callable[[], str] = iter([f"t{number}" for number in range(10)]).__next__
-    async with HttpSession(tokens=TokenSource(tokens)) as session:
+    async with HttpSession(credentials=SessionCredentials(tokens=TokenSource(tokens))) as session:
         body = None if method == "GET" else b"body"
         await session.request(method, address, path, timeout_ms=WAIT_MS, body=body)
         refuses |= {"Bearer t0"}

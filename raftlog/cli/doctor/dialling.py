@@ -43,8 +43,7 @@ class Dialler:
         self._small, self._middle, self._large = (
             HttpSession(
                 tls=security.tls_context(),
-                authorization=security.authorization,
-                tokens=security.token_source(),
+                credentials=security.credentials(),
                 client_id=client_id_of(""),
                 connect_timeout_ms=round(1_000 * self._request_s),
                 max_answer_bytes=most,

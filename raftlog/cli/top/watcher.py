@@ -70,8 +70,7 @@ class Watcher:
         self._tasks = Tasks("top")
         self._session = HttpSession(
             tls=security.tls_context(),
-            authorization=security.authorization,
-            tokens=security.token_source(),
+            credentials=security.credentials(),
             client_id=client_id_of(""),
             connections_per_host=2,
             max_answer_bytes=MAX_PAGE_BYTES,
