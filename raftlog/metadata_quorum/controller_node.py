@@ -89,8 +89,7 @@ class ControllerNode:
             self._tasks,
             self._describe_quorum,
             hosts=config.own_hosts,
-            guard=security.internal,
-            is_node=security.is_node,
+            security=security,
             metrics=self._metrics,
         )
         self._listener: AiohttpListener | None = None

@@ -23,7 +23,8 @@ from raftlog.metadata_quorum.admin_operations import ADMIN_OPERATIONS
 from raftlog.metadata_quorum.image_codec import digest
 from raftlog.model import Address, BrokerId, ControllerId
 from raftlog.runtime import Tasks
-from raftlog.security.guard import Guard, require_entries, sender_of
+from raftlog.security.guard import require_entries, sender_of
+from raftlog.security.node_security import NodeSecurity
 from raftlog.security.principal import is_node
 from raftlog.security.routes import INTERNAL, RouteTable
 from raftlog.serving.admission import read_received
@@ -56,8 +57,7 @@ class ControllerRoutes:
         tasks: owns decisions, which continue when their caller disconnects.
         describe_quorum: returns the voters' state, given the controller epoch.
         hosts: the names of this node that requests from browsers may use.
-        guard: finds and checks the sender of each request; None: every sender is served.
-        is_node: returns whether an `Authorization` field is the proof of a node.
+        security: finds and checks the sender of each request; None: every sender is served, and none is a node.
         metrics: the node's; a broker in the same process shares them.
     """
 
@@ -68,13 +68,12 @@ class ControllerRoutes:
         tasks: Tasks,
         describe_quorum: Callable[[int], QuorumResponse],
         hosts: Iterable[str] = (),
-        guard: Guard | None = None,
-        is_node: Callable[[str | None], bool] = lambda _: False,
+        security: NodeSecurity | None = None,
         metrics: NodeMetrics | None = None,
     ) -> None:
         self._metrics = metrics or NodeMetrics(LoopWatch())
-        self._is_node = is_node
-        self._guard = guard
+        self._security = security
+        self._guard = None if security is None else security.internal
         self._table = RouteTable(INTERNAL)
         self._controller = controller
         self._describe_quorum = describe_quorum
@@ -180,7 +179,9 @@ class ControllerRoutes:
 
     def _is_known_node(self, request: web.Request) -> bool:
         """Return whether the sender of a request has proved to be a node, by a certificate or by the cluster key."""
-        return is_node(sender_of(request).principal) or self._is_node(request.headers.get("Authorization"))
+        if is_node(sender_of(request).principal):
+            return True
+        return self._security is not None and self._security.is_node(request.headers.get("Authorization"))
 
     def _require_named(self, request: web.Request, broker_id: BrokerId) -> None:
         """Raise if a request names another broker than its sender.

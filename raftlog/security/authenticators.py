@@ -15,12 +15,12 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from raftlog.errors import AuthenticationError, InvalidRequestError, RetriableError
 from raftlog.model import MIN_SCRAM_ITERATIONS, UserCredential
 from raftlog.runtime import Clock
 from raftlog.security.audit import AuditTrail
+from raftlog.security.bearer_tokens import TokenVerifier
 from raftlog.security.identity import Peer
 from raftlog.security.logins import METHOD, MISSING_VERIFIERS
 from raftlog.security.node_proof import SCHEME as NODE_SCHEME
@@ -51,31 +51,16 @@ _USER = re.compile(r"[\w.@-]{1,128}")
 Users = Mapping[str, UserCredential]
 
 
-class TokenBearer(Protocol):
-    """What a token proves."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainCredentials:
+    """Which credentials are accepted without TLS from other machines."""
 
-    @property
-    def principal(self) -> Principal: ...
-
-    @property
-    def expires_s(self) -> float:
-        """Seconds since 1970 after which the token no longer counts."""
-        ...
+    passwords: bool = False
+    """Passwords, and session tokens, which logins by password return."""
+    tokens: bool = False
 
 
-class TokenVerifier(Protocol):
-    """Verifies bearer tokens."""
-
-    def verify(self, token: str) -> TokenBearer | Awaitable[TokenBearer]:
-        """Return a token's principal and expiry.
-
-        The principal's name begins with `User:`, the names of its groups with `Group:`.
-
-        Raises:
-            AuthenticationError: the token is refused.
-            RetriableError: it cannot be checked now.
-        """
-        ...
+NOTHING_PLAIN = PlainCredentials()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +96,8 @@ class Authenticators:
         users: returns the users of the newest image; raises `RetriableError` while there is none.
         proofs: checks the proofs of nodes; None: this node has no cluster key.
         tokens: verifies bearer tokens; None: they are refused.
-        sessions: verifies session tokens, which logins by password return; None: they are refused.
-        allow_plain_passwords: accept passwords, and session tokens, without TLS from other machines.
-        allow_plain_tokens: accept tokens without TLS from other machines.
+        sessions: verifies session tokens; None: they are refused.
+        allow_plain: the credentials that are accepted without TLS from other machines.
         audit: notes logins; None: there is no audit log.
     """
 
@@ -125,8 +109,7 @@ class Authenticators:
         proofs: NodeProofs | None = None,
         tokens: TokenVerifier | None = None,
         sessions: SessionTokens | None = None,
-        allow_plain_passwords: bool = False,
-        allow_plain_tokens: bool = False,
+        allow_plain: PlainCredentials = NOTHING_PLAIN,
         audit: AuditTrail | None = None,
     ) -> None:
         self._users = users
@@ -136,9 +119,9 @@ class Authenticators:
         self._tokens = tokens
         self._sessions = sessions
         self._allow_plain = {
-            "basic": allow_plain_passwords,
-            _SESSION: allow_plain_passwords,
-            "bearer": allow_plain_tokens,
+            "basic": allow_plain.passwords,
+            _SESSION: allow_plain.passwords,
+            "bearer": allow_plain.tokens,
         }
         self._checks = PasswordChecks()
         self._key = secrets.token_bytes(32)

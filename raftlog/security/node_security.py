@@ -12,7 +12,7 @@ from raftlog.errors import AuthenticationError, ConfigError
 from raftlog.model import Acl, Address, UserCredential
 from raftlog.runtime import Clock
 from raftlog.security.access import Access
-from raftlog.security.authenticators import Authenticators
+from raftlog.security.authenticators import Authenticators, PlainCredentials
 from raftlog.security.guard import Guard
 from raftlog.security.logins import LoginKeys, Logins
 from raftlog.security.node_audit import NodeAudit
@@ -141,8 +141,10 @@ def node_security(
         proofs=proofs,
         tokens=shared.tokens,
         sessions=sessions,
-        allow_plain_passwords=settings.allow_plain_passwords,
-        allow_plain_tokens=settings.tokens is not None and settings.tokens.allow_plain,
+        allow_plain=PlainCredentials(
+            passwords=settings.allow_plain_passwords,
+            tokens=settings.tokens is not None and settings.tokens.allow_plain,
+        ),
         audit=audit,
     )
     public, internal = (

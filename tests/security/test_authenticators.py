@@ -19,7 +19,8 @@ from raftlog.model import Address, UserCredential
 from raftlog.runtime import SystemClock
 from raftlog.security import authenticators as subject
 from raftlog.security.access import Access
-from raftlog.security.authenticators import Authenticators, Identified, TokenBearer
+from raftlog.security.authenticators import Authenticators, Identified, PlainCredentials
+from raftlog.security.bearer_tokens import TokenBearer
 from raftlog.security.guard import Guard
 from raftlog.security.identity import Peer, Sender, sender_of_forwarded
 from raftlog.security.node_proof import SCHEME, NodeProofs
@@ -118,7 +119,7 @@ async def test_passwords_need_tls_or_the_same_machine():
     with pytest.raises(AuthenticationError, match="without TLS"):
         await bench.find(basic(), AFAR)  # Although it is remembered.
     assert await bench.find(basic(), replace(AFAR, is_tls=True)) == Principal("User:ann")
-    assert await Chain(allow_plain_passwords=True).find(basic(), AFAR) == Principal("User:ann")
+    assert await Chain(allow_plain=PlainCredentials(passwords=True)).find(basic(), AFAR) == Principal("User:ann")
 
 
 @pytest.mark.parametrize(

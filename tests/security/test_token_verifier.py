@@ -20,7 +20,7 @@ from raftlog.errors import AuthenticationError, ConfigError, InvalidRequestError
 from raftlog.runtime import SystemClock
 from raftlog.security import authenticators, key_sources, token_verifier
 from raftlog.security.audit import AuditTrail
-from raftlog.security.authenticators import Authenticators, Identified
+from raftlog.security.authenticators import Authenticators, Identified, PlainCredentials
 from raftlog.security.identity import Peer
 from raftlog.security.public_keys import MAX_DOCUMENT_BYTES
 from raftlog.security.token_verifier import TokenIssuer
@@ -47,7 +47,8 @@ class Bench:
         self.clock = Clock()
         self.settings = TokensConfig(**({"issuer": issuer.url, "audience": AUDIENCE} | settings))
         self.keys = TokenIssuer(self.settings, self.clock)
-        self.chain = Authenticators(dict, self.clock, tokens=self.keys, allow_plain_tokens=self.settings.allow_plain)
+        allow_plain = PlainCredentials(tokens=self.settings.allow_plain)
+        self.chain = Authenticators(dict, self.clock, tokens=self.keys, allow_plain=allow_plain)
 
     async def user(self, token: str, peer: Peer = HERE) -> str:
         found = self.chain.identify(peer, f"Bearer {token}")

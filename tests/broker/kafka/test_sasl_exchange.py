@@ -19,7 +19,7 @@ from raftlog.errors import AuthenticationError, OverloadedError, RetriableError
 from raftlog.model import UserCredential
 from raftlog.runtime import SystemClock
 from raftlog.security.access import Access
-from raftlog.security.authenticators import Authenticators
+from raftlog.security.authenticators import NOTHING_PLAIN, Authenticators, PlainCredentials
 from raftlog.security.guard import Guard
 from raftlog.security.identity import Peer
 from raftlog.security.logins import LoginKeys, Logins
@@ -64,20 +64,19 @@ class Tokens:
 class World:
     """A server with users, tokens and an authorizer."""
 
-    def __init__(self, *, mode: str = "acl", **security: Any) -> None:
+    def __init__(self, *, mode: str = "acl", plain: PlainCredentials = NOTHING_PLAIN) -> None:
         self.users: dict[str, UserCredential] = dict(USERS)
         self.clock, self.tokens = SystemClock(), Tokens()
         sessions = SessionTokens(b"k" * 32)
-        chain = Authenticators(lambda: self.users, self.clock, tokens=self.tokens, sessions=sessions, **security)
+        chain = Authenticators(lambda: self.users, self.clock, tokens=self.tokens, sessions=sessions, allow_plain=plain)
         access = Access(mode, super_users=("User:admin",))  # type: ignore[arg-type]
         guard = Guard(RouteTable(PUBLIC), chain, access, cluster_id="c", listener="public")
         self.guard = None if mode == "off" else guard
         self.logins: Logins | None = Logins(
             lambda: self.users, self.clock, keys=LoginKeys(b"n" * 32, b"u" * 32), tokens=sessions
         )
-        given = {"allow_plain_passwords": security.get("allow_plain_passwords", False)}
-        tokens = SimpleNamespace(allow_plain=security.get("allow_plain_tokens", False))
-        self.settings: Any = SimpleNamespace(tokens=tokens, **given)
+        tokens = SimpleNamespace(allow_plain=plain.tokens)
+        self.settings: Any = SimpleNamespace(tokens=tokens, allow_plain_passwords=plain.passwords)
 
     @property
     def server(self) -> SaslServer:
@@ -122,17 +121,17 @@ async def by_token(state: SaslState, token: str) -> Any:
 
 class TestMechanisms:
     @pytest.mark.parametrize(
-        ("peer", "settings", "accepted"),
+        ("peer", "plain", "accepted"),
         [
-            (PRIVATE, {}, (SCRAM_512, SCRAM, "OAUTHBEARER", "PLAIN")),
-            (TLS, {}, (SCRAM_512, SCRAM, "OAUTHBEARER", "PLAIN")),
-            (PUBLIC_PEER, {}, (SCRAM_512, SCRAM)),
-            (PUBLIC_PEER, {"allow_plain_passwords": True}, (SCRAM_512, SCRAM, "PLAIN")),
-            (PUBLIC_PEER, {"allow_plain_tokens": True}, (SCRAM_512, SCRAM, "OAUTHBEARER")),
+            (PRIVATE, NOTHING_PLAIN, (SCRAM_512, SCRAM, "OAUTHBEARER", "PLAIN")),
+            (TLS, NOTHING_PLAIN, (SCRAM_512, SCRAM, "OAUTHBEARER", "PLAIN")),
+            (PUBLIC_PEER, NOTHING_PLAIN, (SCRAM_512, SCRAM)),
+            (PUBLIC_PEER, PlainCredentials(passwords=True), (SCRAM_512, SCRAM, "PLAIN")),
+            (PUBLIC_PEER, PlainCredentials(tokens=True), (SCRAM_512, SCRAM, "OAUTHBEARER")),
         ],
     )
-    async def test_secrets_need_tls(self, peer: Peer, settings: Any, accepted: Any):
-        world = World(**settings)
+    async def test_secrets_need_tls(self, peer: Peer, plain: PlainCredentials, accepted: Any):
+        world = World(plain=plain)
         assert world.server.mechanisms(peer) == accepted
         for mechanism in {"PLAIN", "OAUTHBEARER"} - {*accepted}:
             with pytest.raises(AuthenticationError, match="SASL_SSL"):
