@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -22,6 +21,7 @@ from chaos.sessions import use_security
 from chaos.shim import Shim
 from chaos.topology import CLIENT, Topology
 from raftlog.cli.cluster_plan import merged
+from raftlog.cli.launcher import SERVER, Launcher
 from raftlog.cli.local_cluster import ClusterError, LocalCluster
 from raftlog.cli.processes import send_together
 from raftlog.cli.security import secure as make_secure
@@ -31,7 +31,6 @@ from raftlog.wire.metadata import TopicInfo
 POLL_S = 0.05
 LISTENING_WITHIN_S = 60.0
 USER = "chaos"
-SERVER = (sys.executable, "-m", "raftlog", "server", "start")
 
 
 class ChaosCluster:
@@ -72,7 +71,7 @@ class ChaosCluster:
             brokers=brokers,
             hosts=hosts,
             extra=settings,
-            command=self.shim.around(command) if self.shim else command,
+            launcher=Launcher(self.shim.around(command) if self.shim else command),
         )
         self.links = Links(folder)
         self.listeners: dict[str, list[Address]] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chaos.capabilities import Capabilities
-from chaos.cluster import SERVER
+from raftlog.cli.launcher import SERVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

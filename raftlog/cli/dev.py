@@ -15,6 +15,7 @@ from rich.console import Console
 
 from raftlog.cli.client_profiles import client_lines, write_profiles
 from raftlog.cli.health import NodeStatus
+from raftlog.cli.launcher import Launcher
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.cli.shared import DEFAULT_BOOTSTRAP, json_option, print_json, print_table, quiet_when_closed
 from raftlog.errors import RaftlogError
@@ -58,7 +59,8 @@ def data_option(function: F) -> F:
 def up(controllers: int | None, brokers: int | None, port: int | None, detach: bool, secure: bool, data: Path) -> None:
     """Start a cluster, or restart the one in --data. Without --detach, Ctrl-C stops it; its data stays."""
     with _errors(), _interruptible():
-        cluster = LocalCluster(data, controllers=controllers, brokers=brokers, port=port, detach=detach)
+        launcher = Launcher(detach=detach)
+        cluster = LocalCluster(data, controllers=controllers, brokers=brokers, port=port, launcher=launcher)
         if secure:
             from raftlog.cli.security import secure as make_secure  # noqa: PLC0415  (few clusters are)
 
@@ -158,7 +160,7 @@ def kill(node: str, name: str, data: Path) -> None:
 def restart(node: str, data: Path) -> None:
     """Restart NODE, stopping it first if it runs, and wait until it is ready."""
     with _errors():
-        cluster = LocalCluster.open(data, detach=True)  # It must outlive this command.
+        cluster = LocalCluster.open(data, launcher=Launcher(detach=True))  # It must outlive this command.
         cluster.restart(node)
         cluster.wait_ready(names=[node])
     click.echo(f"{node}: ready")

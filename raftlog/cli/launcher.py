@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from raftlog.cli.cluster_plan import NodePlan
 from raftlog.cli.processes import ProcessIdentity
 
+SERVER = (sys.executable, "-m", "raftlog", "server", "start")
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="raftlog-launcher")
 """The kernel kills nodes when the *thread* that started them exits (PR_SET_PDEATHSIG), so all start from one thread
 that lives as long as this process."""
@@ -19,9 +21,14 @@ _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 
 class Launcher:
-    """Runs a command for each node. Unless `detach`, the nodes are killed when this process exits in any way."""
+    """Runs a command for each node.
 
-    def __init__(self, command: Sequence[str], *, detach: bool) -> None:
+    Args:
+        command: what runs as each node; it gets `--config FILE`.
+        detach: the nodes outlive this process. Otherwise they are killed when it exits in any way.
+    """
+
+    def __init__(self, command: Sequence[str] = SERVER, *, detach: bool = False) -> None:
         self._command = list(command)
         self._detach = detach
 

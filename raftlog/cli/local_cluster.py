@@ -2,23 +2,22 @@
 
 Every node is `raftlog server start` with its own `node.toml`. The data folder's `cluster.json` stores the running
 processes, so that another process may open the same cluster and kill, restart or stop its nodes. Nodes are killed when
-the process that started them exits, unless `detach` is set. All methods block: where an event loop runs, call them from
-a thread.
+the process that started them exits, unless their `Launcher` detaches them. All methods block: where an event loop runs,
+call them from a thread.
 """
 
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from raftlog.cli.cluster_files import nodes_of, rewrite_node, write_files
-from raftlog.cli.cluster_plan import NodePlan, merged, require_free_ports, require_known
+from raftlog.cli.cluster_plan import NodePlan, require_free_ports, require_known
 from raftlog.cli.cluster_state import ClusterState, agreed, record_process
 from raftlog.cli.health import ClusterError, NodeExitedError, NodeStatus, how_it_ended, is_ready, log_tail
 from raftlog.cli.launcher import Launcher, collect, collect_all
@@ -28,7 +27,6 @@ from raftlog.errors import ConfigError
 STOP_TIMEOUT_S = 15.0
 READY_TIMEOUT_S = 60.0
 _READY_POLL_S = 0.05
-_SERVER = (sys.executable, "-m", "raftlog", "server", "start")
 
 __all__ = ["ClusterError", "LocalCluster", "NodeExitedError", "NodeStatus"]
 
@@ -40,10 +38,8 @@ class LocalCluster:
         data: the cluster's folder; a folder with a cluster is used again (its counts must match).
         controllers, brokers, port: None means the folder's, or 3, 3 and 9400; port 0 picks free ports.
         hosts: by node name, the address it listens on (127.0.0.1).
-        dial: by node name, its dial map (see `NodeConfig.dial`).
         extra: by node name, or "*" for all, more `node.toml` settings as nested tables.
-        detach: nodes outlive this process.
-        command: the command to run instead of `raftlog server start`; it gets `--config FILE`.
+        launcher: starts the nodes; None: as `raftlog server start`, until this process exits.
     """
 
     def __init__(
@@ -54,22 +50,19 @@ class LocalCluster:
         brokers: int | None = None,
         port: int | None = None,
         hosts: Mapping[str, str] | None = None,
-        dial: Mapping[str, Mapping[str, str]] | None = None,
         extra: Mapping[str, Mapping[str, Any]] | None = None,
-        detach: bool = False,
-        command: Sequence[str] = _SERVER,
+        launcher: Launcher | None = None,
     ) -> None:
         self.data = data.absolute()
         stored = ClusterState.load(self.data)
         state = agreed(self.data, stored, controllers=controllers, brokers=brokers, port=port)
         if hosts is not None:
             state = replace(state, hosts=dict(hosts))
-        if dial is not None or extra is not None:
-            dials = {name: {"dial": dict(mapping)} for name, mapping in (dial or {}).items()}
-            state = replace(state, settings=merged(extra or {}, dials))
+        if extra is not None:
+            state = replace(state, settings=dict(extra))
         self._state = state
         self._nodes = nodes_of(self.data, state)
-        self._launcher = Launcher(command, detach=detach)
+        self._launcher = launcher or Launcher()
 
     @classmethod
     def open(cls, data: Path, **options: Any) -> LocalCluster:

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from raftlog import Admin, Producer
+from raftlog.cli.launcher import Launcher
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.errors import OverloadedError
 from raftlog.serving.connections import ConnectionLimits
@@ -62,8 +63,9 @@ async def test_many_refusals_are_one_line_of_the_log(caplog: pytest.LogCaptureFi
 @pytest.mark.timeout(120)
 async def test_idle_connections_take_no_brokers_files(tmp_path: Path, topic_name: str):
     """More connections than the process may have files; then topics are created, which need files of their own."""
+    launcher = Launcher((sys.executable, "-c", FEW_FILES))
     with (
-        LocalCluster(tmp_path, port=0, controllers=1, brokers=1, command=(sys.executable, "-c", FEW_FILES)) as cluster,
+        LocalCluster(tmp_path, port=0, controllers=1, brokers=1, launcher=launcher) as cluster,
         ExitStack() as held,
     ):
         node = cluster.node("broker-1")

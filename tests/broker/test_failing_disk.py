@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from broker_support import http_to
 
+from raftlog.cli.launcher import Launcher
 from raftlog.cli.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
@@ -38,7 +39,8 @@ async def test_a_broker_whose_sync_fails_ends_and_nothing_is_lost(
     shim = tmp_path / "shim.py"
     shim.write_text(SHIM)
     monkeypatch.setenv("RAFTLOG_TEST_BAD_DISK", str(bad))
-    broken = LocalCluster(tmp_path / "c", controllers=1, port=0, command=(sys.executable, str(shim), "server", "start"))
+    launcher = Launcher((sys.executable, str(shim), "server", "start"))
+    broken = LocalCluster(tmp_path / "c", controllers=1, port=0, launcher=launcher)
     monkeypatch.setenv("RAFTLOG_TEST_BAD_DISK", str(tmp_path / "never"))
     with LocalCluster(tmp_path / "c", controllers=1, port=0) as cluster:
         async with http_to(cluster.public_url("broker-2")) as http:
@@ -73,9 +75,9 @@ async def test_followers_without_room_for_a_sync_end_and_acknowledge_nothing(
     bad = tmp_path / "bad"
     shim = tmp_path / "shim.py"
     shim.write_text(SHIM)
-    never, command = str(tmp_path / "never"), (sys.executable, str(shim), "server", "start")
+    never, launcher = str(tmp_path / "never"), Launcher((sys.executable, str(shim), "server", "start"))
     monkeypatch.setenv("RAFTLOG_TEST_BAD_DISK", never)
-    with LocalCluster(tmp_path / "c", controllers=1, port=0, command=command) as cluster:
+    with LocalCluster(tmp_path / "c", controllers=1, port=0, launcher=launcher) as cluster:
         async with http_to(cluster.public_url("broker-1")) as http:
             info = await http.create(topic_name, configs={"min_insync_replicas": 2})
         leader = f"broker-{info['partitions'][0]['leader']}"

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from raftlog.cli.cluster_plan import free_base_port
+from raftlog.cli.launcher import Launcher
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.cli.main import cli
 
@@ -33,9 +34,7 @@ def use(monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(
-        LocalCluster.__init__, "__kwdefaults__", {**LocalCluster.__init__.__kwdefaults__, "command": FAKE}
-    )
+    monkeypatch.setattr(Launcher.__init__, "__defaults__", (FAKE,))
     yield tmp_path / "data"
     if (tmp_path / "data" / "cluster.json").exists():
         LocalCluster.open(tmp_path / "data").stop(2.0)
@@ -66,9 +65,9 @@ def test_a_detached_cluster(data: Path):
 def test_a_cluster_in_the_foreground_ends_when_asked(tmp_path: Path, sig: signal.Signals):
     program = f"""
 import sys
-from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.launcher import Launcher
 from raftlog.cli.main import cli
-LocalCluster.__init__.__kwdefaults__["command"] = {FAKE!r}
+Launcher.__init__.__defaults__ = ({FAKE!r},)
 cli(["dev", "up", "--controllers", "1", "--brokers", "1", "--port", "{free_base_port()}", "--data", sys.argv[1]])
 """
     command = [sys.executable, "-c", program, str(tmp_path)]
@@ -93,9 +92,9 @@ def test_a_closed_pipe_ends_no_node(tmp_path: Path, detached: bool):
     data = tmp_path / "data"
     program = f"""
 import sys
-from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.launcher import Launcher
 from raftlog.cli.main import cli
-LocalCluster.__init__.__kwdefaults__["command"] = {FAKE!r}
+Launcher.__init__.__defaults__ = ({FAKE!r},)
 cli(["dev", "up", "--data", {str(data)!r}, "--controllers", "1", "--brokers", "1", "--port", {str(free_base_port())!r}]
     + ["--detach"] * {detached})
 """

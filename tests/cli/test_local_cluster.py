@@ -18,6 +18,7 @@ import pytest
 
 from raftlog.cli.cluster_plan import PortInUseError
 from raftlog.cli.cluster_state import ClusterState
+from raftlog.cli.launcher import Launcher
 from raftlog.cli.local_cluster import ClusterError, LocalCluster, NodeExitedError
 from raftlog.cli.processes import ProcessIdentity
 from raftlog.config import NodeConfig
@@ -33,7 +34,7 @@ def build(tmp_path: Path) -> Iterator[Build]:
     built = []
 
     def make(**options: Any) -> LocalCluster:
-        options = {"controllers": 1, "brokers": 2, "port": 0, "command": FAKE, **options}
+        options = {"controllers": 1, "brokers": 2, "port": 0, "launcher": Launcher(FAKE), **options}
         cluster = LocalCluster(options.pop("data", tmp_path / "data"), **options)
         built.append(cluster)
         return cluster
@@ -71,7 +72,8 @@ def test_a_whole_life(build: Build):
 
 
 def test_ports_and_files_follow_the_plan(build: Build):
-    cluster = build(controllers=3, brokers=3, dial={"broker-1": {"127.0.0.1:1": "127.0.0.1:2"}}, extra={
+    cluster = build(controllers=3, brokers=3, extra={
+        "broker-1": {"dial": {"127.0.0.1:1": "127.0.0.1:2"}},
         "*": {"broker": {"num_partitions": 4}}, "broker-2": {"rack": "b", "broker": {"fetch_max_bytes": 5_000_000}},
     }, hosts={"broker-3": "127.0.0.9"})  # fmt: skip
     with cluster:
@@ -111,7 +113,7 @@ def test_a_folder_is_used_again(build: Build):
 
 def test_another_process_finds_and_drives_the_nodes(build: Build):
     with build() as cluster:
-        seen = LocalCluster.open(cluster.data, command=FAKE, detach=True)
+        seen = LocalCluster.open(cluster.data, launcher=Launcher(FAKE, detach=True))
         assert states(seen) == dict.fromkeys(cluster.names, "ready")
         with pytest.raises(ClusterError, match="running already"):
             seen.start()
@@ -236,9 +238,10 @@ def test_a_damaged_state_file_is_refused(tmp_path: Path, text: str):
 _PARENT = """
 import sys
 from pathlib import Path
+from raftlog.cli.launcher import Launcher
 from raftlog.cli.local_cluster import LocalCluster
-cluster = LocalCluster(Path(sys.argv[1]), controllers=1, brokers=1, port=0, detach=sys.argv[2] == "detach",
-                       command=sys.argv[3:])
+launcher = Launcher(sys.argv[3:], detach=sys.argv[2] == "detach")
+cluster = LocalCluster(Path(sys.argv[1]), controllers=1, brokers=1, port=0, launcher=launcher)
 cluster.start()
 cluster.wait_ready(10)
 print("up", flush=True)

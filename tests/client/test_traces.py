@@ -21,6 +21,7 @@ from span_support import Traces, provided, traced
 
 import raftlog.blocking
 from raftlog import Admin, Consumer, Producer, Record, tracing
+from raftlog.cli.launcher import Launcher
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.errors import RaftlogError
 from raftlog.traceparent import parse_traceparent
@@ -404,8 +405,8 @@ async def test_brokers_make_spans_below_the_producers(
     tmp_path: Path, topic_name: str, traces: Traces, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("SPANS", str(tmp_path / "spans.txt"))
-    command = (sys.executable, "-c", TRACED_NODE)
-    with LocalCluster(tmp_path, port=0, controllers=1, brokers=2, command=command) as cluster:
+    launcher = Launcher((sys.executable, "-c", TRACED_NODE))
+    with LocalCluster(tmp_path, port=0, controllers=1, brokers=2, launcher=launcher) as cluster:
         url = cluster.bootstrap
         async with Admin(url) as admin:
             await admin.create_topic(topic_name, partitions=1, replication_factor=2)
