@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from group_support import GROUP, Shard
 
-from raftlog.coordinator.group.classic import (
-    decide_classic_heartbeat,
-    decide_join,
-    decide_join_wait,
-    decide_sync,
-)
+from raftlog.coordinator.group.classic import decide_classic_heartbeat, decide_join, decide_join_wait, decide_sync
 from raftlog.coordinator.group.classic_leaving import decide_leave
 from raftlog.coordinator.group.classic_requests import ClassicJoin, ClassicSync, JoinAnswer, JoinOutcome, Leaver
 from raftlog.coordinator.group.classic_state import ClassicGroup
+from raftlog.coordinator.group.offsets import decide_commit
 from raftlog.errors import ErrorCode, RaftlogError
+from raftlog.wire.groups import CommitOffset, OffsetCommitRequest
+from raftlog.wire.kafka.consumer_protocol import encode_subscription
+from raftlog.wire.kafka.messages.consumer_protocol import ConsumerProtocolSubscription
 
 SESSION_MS, REBALANCE_MS, DELAY_MS = 10_000, 60_000, 3_000
 
@@ -185,3 +185,22 @@ def stable(count: int = 2, **settings: int) -> tuple[ClassicShard, list[ClassicM
     settle(members)
     assert shard.classic.phase == "Stable"
     return shard, members
+
+
+def code_of(call: Any, *arguments: Any, **more: Any) -> ErrorCode:
+    """Return the code of the error that a call raises."""
+    with pytest.raises(RaftlogError) as raised:
+        call(*arguments, **more)
+    return raised.value.code
+
+
+def reads(*topics: str) -> bytes:
+    """Return the metadata of a consumer that reads topics."""
+    return encode_subscription(1, ConsumerProtocolSubscription(topics=list(topics)))
+
+
+def commit(shard: ClassicShard, offset: int, member: str = "", generation: int = -1, **more: Any) -> None:
+    entry = CommitOffset(topic="t", partition=0, offset=offset)
+    request = OffsetCommitRequest(offsets=(entry,), member_id=member, member_epoch=generation)
+    result = shard.run(decide_commit, GROUP, request, topics=shard.topics, settings=shard.settings, **more)
+    assert [one.error for one in result.offsets] == [None]

@@ -32,6 +32,11 @@ R = TypeVar("R")
 GROUP = "g"
 
 
+def t(*numbers: int) -> set[TopicPartition]:
+    """Return partitions of the topic `t`."""
+    return {TopicPartition("t", number) for number in numbers}
+
+
 class FakeTopics:
     def __init__(self, **topics: int) -> None:
         self.version = 0

@@ -5,24 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from classic_support import REBALANCE_MS, SESSION_MS, ClassicShard
+from classic_support import REBALANCE_MS, SESSION_MS, ClassicShard, code_of
 from converted_support import Consumer, reading, run, shard_of
 from group_support import GROUP, Member
 
 from raftlog.coordinator.group.administration import decide_classic_description, decide_description, listing_of
 from raftlog.coordinator.group.classic_requests import Leaver
 from raftlog.coordinator.group.offsets import decide_commit
-from raftlog.errors import ErrorCode, RaftlogError
+from raftlog.errors import ErrorCode
 from raftlog.model import TopicPartition
 from raftlog.wire.groups import CommitOffset, OffsetCommitRequest
 
 HOW = pytest.mark.parametrize(("eager", "version"), [(True, 0), (True, 1), (True, 3), (False, 1), (False, 3)])
-
-
-def code_of(call: Any, *arguments: Any, **more: Any) -> ErrorCode:
-    with pytest.raises(RaftlogError) as raised:
-        call(*arguments, **more)
-    return raised.value.code
 
 
 def classic_group(count: int = 2, **wishes: Any) -> tuple[ClassicShard, list[Consumer]]:

@@ -24,9 +24,13 @@ from raftlog.metadata_quorum.raft import engine, snapshots
 from raftlog.model import TopicPartition
 from raftlog.partition import follower_replica
 
-GROUPS = "tests/coordinator/test_groups.py"
+GROUP_OFFSETS = "tests/coordinator/test_group_offsets.py"
 UNSTABLE = "tests/coordinator/test_unstable_offsets.py"
-CLASSIC = "tests/coordinator/test_classic_groups.py"
+MEMBERSHIP = "tests/coordinator/test_group_membership.py"
+CLASSIC_JOINING = "tests/coordinator/test_classic_joining.py"
+CLASSIC_REBALANCES = "tests/coordinator/test_classic_rebalances.py"
+CLASSIC_STATIC = "tests/coordinator/test_classic_static_members.py"
+CLASSIC_FAILOVER = "tests/coordinator/test_classic_failover.py"
 CONVERTED = "tests/coordinator/test_converted_groups.py"
 TRANSACTIONS = "tests/coordinator/test_transaction_core.py"
 
@@ -67,7 +71,7 @@ def a_downgrade_keeps_no_sessions(patch: Any) -> None:
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(GROUP_OFFSETS)
 def require_stable_looks_at_the_first_open_transaction_only(patch: Any) -> None:
     known = "state.unstable.get(group_id, {}) if"
     patch.edit(offsets.decide_fetch, known, f"dict([*{known[:-3]}.items()][:1]) if")
@@ -80,7 +84,7 @@ def the_end_of_one_transaction_makes_offsets_of_another_stable(patch: Any) -> No
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(GROUP_OFFSETS)
 def a_late_commit_counts_while_the_new_owner_is_not_stable(patch: Any) -> None:
     require = offsets._require_owner
 
@@ -99,19 +103,19 @@ def offset_reads_are_not_confirmed(patch: Any) -> None:
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(MEMBERSHIP)
 def late_heartbeats_are_believed(patch: Any) -> None:
     patch(membership, "_require_newest", lambda state, group_id, request: request.number)
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(GROUP_OFFSETS)
 def commits_of_an_earlier_member_epoch_count(patch: Any) -> None:
     patch(offsets, "require_committer", lambda group, member_id, member_epoch: None)
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(GROUP_OFFSETS)
 def late_markers_end_the_next_transactions_offsets(patch: Any) -> None:
     end = offsets.decide_end_of_transaction
 
@@ -123,13 +127,13 @@ def late_markers_end_the_next_transactions_offsets(patch: Any) -> None:
 
 
 @mutant
-@told_by(CLASSIC)
+@told_by(CLASSIC_REBALANCES)
 def a_sync_of_another_generation_is_answered(patch: Any) -> None:
     patch(classic, "require_generation", lambda group, generation: None)
 
 
 @mutant
-@told_by(CLASSIC)
+@told_by(CLASSIC_STATIC)
 def an_earlier_process_of_a_static_member_is_not_fenced(patch: Any) -> None:
     require = classic.require_classic_member
 
@@ -140,7 +144,7 @@ def an_earlier_process_of_a_static_member_is_not_fenced(patch: Any) -> None:
 
 
 @mutant
-@told_by(CLASSIC)
+@told_by(CLASSIC_JOINING)
 def a_rebalance_does_not_wait_for_promised_members(patch: Any) -> None:
     complete = ClassicDraft.try_complete
 
@@ -153,7 +157,7 @@ def a_rebalance_does_not_wait_for_promised_members(patch: Any) -> None:
 
 
 @mutant
-@told_by(CLASSIC)
+@told_by(CLASSIC_REBALANCES)
 def members_that_joined_the_last_round_count_in_the_next(patch: Any) -> None:
     enter = ClassicTimes.enter
 
@@ -166,7 +170,7 @@ def members_that_joined_the_last_round_count_in_the_next(patch: Any) -> None:
 
 
 @mutant
-@told_by(CLASSIC)
+@told_by(CLASSIC_FAILOVER)
 def a_new_coordinator_gives_no_session_to_classic_members(patch: Any) -> None:
     def expired(state: Any, now: Any) -> None:
         state.classic_times = {
@@ -178,7 +182,7 @@ def a_new_coordinator_gives_no_session_to_classic_members(patch: Any) -> None:
 
 
 @mutant
-@told_by(CLASSIC)
+@told_by(CLASSIC_REBALANCES)
 def a_leader_that_never_assigns_stays(patch: Any) -> None:
     enter = ClassicTimes.enter
 

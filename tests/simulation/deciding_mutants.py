@@ -28,7 +28,8 @@ CONTROLLER_HTTP = "tests/metadata_quorum/test_controller_http.py"
 DECISIONS = "tests/metadata_quorum/test_controller_decisions.py"
 DAMAGED = "tests/metadata_quorum/test_damaged_replicas.py"
 PUBLISHER = "tests/metadata_quorum/test_publisher_and_sessions.py"
-GROUPS = "tests/coordinator/test_groups.py"
+GROUP_OFFSETS = "tests/coordinator/test_group_offsets.py"
+RECONCILIATION = "tests/coordinator/test_group_reconciliation.py"
 RUNTIME = "tests/coordinator/test_coordinator_runtime.py"
 TRANSACTIONS = "tests/coordinator/test_transaction_core.py"
 LEADER = "tests/partition/test_leader_core.py"
@@ -133,37 +134,37 @@ def the_last_replica_that_holds_everything_is_forgotten_when_damaged(patch: Any)
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(RECONCILIATION)
 def silence_about_what_is_owned_gives_it_up(patch: Any) -> None:
     patch.edit(reconciliation.next_current, "current.revoking and (owned is None or owned", "owned and (owned")
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(RECONCILIATION)
 def who_gives_a_partition_up_late_takes_it_from_its_next_owner(patch: Any) -> None:
     patch.edit(Group._set_current, "if self.owners.get(partition) == member_id:", "if partition in self.owners:")
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(RECONCILIATION)
 def each_heartbeat_gives_more_time_to_give_up(patch: Any) -> None:
     patch.edit(membership.renew_session, "if revoke_by_ms is None else revoke_by_ms", "")
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(RECONCILIATION)
 def a_member_of_the_epoch_before_may_own_anything(patch: Any) -> None:
     patch.edit(membership._require_current, " and (owned is None or owned <= current.assigned)", "")
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(GROUP_OFFSETS)
 def offsets_that_a_transaction_will_commit_expire(patch: Any) -> None:
     patch.edit(offsets.expired_offsets, " if partition not in pending", "")
 
 
 @mutant
-@told_by(GROUPS)
+@told_by(GROUP_OFFSETS)
 def offsets_of_an_empty_group_count_from_their_commit(patch: Any) -> None:
     patch.edit(offsets._is_expired, "since = max(since, group.empty_since_ms)", "pass")
 

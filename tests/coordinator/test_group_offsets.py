@@ -1,0 +1,251 @@
+"""Stories of consumer groups: the right to commit, offsets of transactions, expiry, descriptions and deletion."""
+
+from __future__ import annotations
+
+import pytest
+from group_support import GROUP, FakeTopics, Member, Shard, settle
+
+from raftlog.coordinator.group.administration import decide_deletion, decide_description, list_groups
+from raftlog.coordinator.group.offsets import (
+    decide_commit,
+    decide_end_of_transaction,
+    decide_fetch,
+    decide_offset_deletion,
+    decide_transactional_commit,
+)
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, RaftlogError
+from raftlog.model import TopicPartition
+from raftlog.wire.groups import (
+    CommitOffset,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    TopicPartitions,
+)
+
+
+def code_of(results) -> str | None:
+    (result,) = results.offsets
+    return result.error.code if result.error else None
+
+
+def test_commits_are_fenced_by_the_member_epoch():
+    shard = Shard()
+    a, b = Member(shard, "a"), Member(shard, "b")
+    settle([a, b])
+    mine, others = min(a.owned).partition, min(b.owned).partition
+    assert code_of(shard.commit(5, member="a", epoch=2, partition=mine, metadata="m", leader_epoch=3)) is None
+    for member, epoch, code in (
+        ("a", 1, "STALE_MEMBER_EPOCH"),
+        ("a", 3, "FENCED_MEMBER_EPOCH"),
+        ("nobody", 2, "UNKNOWN_MEMBER_ID"),
+        ("", -1, "UNKNOWN_MEMBER_ID"),
+    ):
+        with pytest.raises(FencedError) as fenced:
+            shard.commit(6, member=member, epoch=epoch, partition=mine)
+        assert fenced.value.code == code
+    assert code_of(shard.commit(6, member="a", epoch=2, partition=others)) == "STALE_MEMBER_EPOCH"
+    assert code_of(shard.commit(6, member="a", epoch=2, topic="none")) == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert code_of(shard.commit(-5, member="a", epoch=2, partition=mine)) == "INVALID_REQUEST"
+    assert code_of(shard.commit(6, member="a", epoch=2, partition=mine, metadata="x" * 5_000)) == (
+        "OFFSET_METADATA_TOO_LARGE"
+    )
+    assert shard.committed() == {TopicPartition("t", mine): 5}
+
+
+def test_groups_without_members_commit_freely():
+    shard = Shard()
+    shard.commit(5)
+    shard.commit(6, partition=1)
+    assert shard.committed() == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 6}
+    wanted = (TopicPartitions(topic="t", partitions=(0, 3)),)
+    assert shard.committed(partitions=wanted) == {TopicPartition("t", 0): 5, TopicPartition("t", 3): -1}
+    assert [(group.group_id, group.phase) for group in list_groups(shard.state, 1)] == [(GROUP, "Empty")]
+
+
+def test_a_consumer_that_assigns_partitions_itself_commits_with_the_id_that_it_chose():
+    """librdkafka sends its own id (KIP-1082) and no epoch, also before it has joined."""
+    shard = Shard()
+    shard.commit(5, member="mine", epoch=-1)
+    asked = OffsetFetchRequest(member_id="mine", member_epoch=-1)
+    assert [one.offset for one in shard.run(decide_fetch, GROUP, asked, topics=shard.topics).offsets] == [5]
+    member = Member(shard, "a")
+    member.beat()
+    for action in (
+        lambda: shard.commit(6, member="mine", epoch=-1),
+        lambda: shard.run(decide_fetch, GROUP, asked, topics=shard.topics),
+    ):
+        with pytest.raises(FencedError) as fenced:
+            action()
+        assert fenced.value.code == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_recreated_topic_has_no_offsets():
+    shard = Shard(offsets_retention_check_interval_ms=1_000)
+    shard.commit(5)
+    shard.topics.set("t", 4, topic_id="f" * 32)
+    assert shard.committed(partitions=(TopicPartitions(topic="t", partitions=(0,)),)) == {TopicPartition("t", 0): -1}
+    shard.pass_time(1_000)
+    assert shard.state.offsets == {}
+
+
+def test_offsets_expire_once_nobody_needs_them():
+    shard = Shard(FakeTopics(t=2, u=1), offsets_retention_ms=10_000, offsets_retention_check_interval_ms=1_000)
+    a = Member(shard, "a")
+    a.beat()
+    shard.commit(5, member="a", epoch=1)
+    shard.commit(5, member="a", epoch=1, topic="u")
+    shard.pass_time(11_000)
+    shard.pass_time(0)
+    assert set(shard.committed()) == {TopicPartition("t", 0)}  # What is read stays; of u nobody reads.
+    a.leave()
+    shard.pass_time(9_000)
+    assert set(shard.committed()) == {TopicPartition("t", 0)}
+    shard.pass_time(2_000)
+    assert shard.committed() == {}
+    shard.pass_time(1_000)
+    assert shard.state.groups == {}
+
+
+def test_offsets_of_transactions_take_effect_when_they_commit():
+    shard = Shard()
+
+    def pend(offset: int, epoch: int, partition: int = 0) -> None:
+        asked = (CommitOffset(topic="t", partition=partition, offset=offset),)
+        shard.run(
+            decide_transactional_commit,
+            GROUP,
+            OffsetCommitRequest(offsets=asked),
+            producer_id=9,
+            producer_epoch=epoch,
+            topics=shard.topics,
+            settings=shard.settings,
+        )
+
+    def end(epoch: int, *, commit: bool) -> int:
+        return shard.run(decide_end_of_transaction, producer_id=9, producer_epoch=epoch, commit=commit)
+
+    pend(5, epoch=1)
+    pend(6, epoch=1, partition=1)
+    assert shard.committed() == {}
+    with pytest.raises(NotFoundError, match="there is no group"):
+        shard.run(decide_deletion, GROUP)
+    shard.fail_over(compacted=True)
+    assert end(0, commit=False) == 0  # A late marker of an earlier transaction.
+    assert end(1, commit=True) == 0
+    assert end(1, commit=True) == 0
+    assert shard.committed() == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 6}
+    pend(8, epoch=2)
+    with pytest.raises(FencedError) as zombie:
+        pend(9, epoch=1)
+    assert zombie.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    with pytest.raises(InvalidRequestError) as open_:
+        shard.run(decide_deletion, GROUP)
+    assert open_.value.code is ErrorCode.NON_EMPTY_GROUP
+    stable = shard.run(decide_fetch, GROUP, OffsetFetchRequest(require_stable=True), topics=shard.topics)
+    assert [item.error.code if item.error else item.offset for item in stable.offsets] == ["UNSTABLE_OFFSET_COMMIT", 6]
+    assert end(3, commit=False) == 0
+    assert shard.committed()[TopicPartition("t", 0)] == 5
+
+
+def test_offsets_are_shown_only_by_a_confirmed_leader():
+    """A coordinator that is cut off from the controllers does not know what its successor has committed."""
+    shard = Shard()
+    shown = decide_fetch(shard.state, shard.now, GROUP, OffsetFetchRequest(), topics=shard.topics)
+    assert shown.is_confirmed
+
+
+def test_groups_are_described_and_deleted():
+    shard = Shard()
+    a = Member(shard, "a", wishes={"client_id": "me", "assignor": "range"})
+    a.beat()
+    shard.commit(3, member="a", epoch=1)
+    described = shard.run(decide_description, GROUP, 1)
+    assert (described.phase, described.assignor, described.topics) == ("Stable", "range", {"t": 4})
+    assert [(m.member_id, m.client_id, m.assignment == m.target) for m in described.members] == [("a", "me", True)]
+    with pytest.raises(InvalidRequestError) as alive:
+        shard.run(decide_deletion, GROUP)
+    assert alive.value.code is ErrorCode.NON_EMPTY_GROUP
+    wanted = OffsetDeleteRequest(partitions=(TopicPartitions(topic="t", partitions=(0,)),))
+    assert code_of(shard.run(decide_offset_deletion, GROUP, wanted)) == "GROUP_SUBSCRIBED_TO_TOPIC"
+    a.leave()
+    assert code_of(shard.run(decide_offset_deletion, GROUP, wanted)) is None
+    assert shard.committed() == {}
+    shard.commit(1, partition=1)
+    shard.run(decide_deletion, GROUP)
+    assert (shard.state.groups, shard.state.offsets) == ({}, {})
+    for decide, more in ((decide_deletion, ()), (decide_description, (1,)), (decide_offset_deletion, (wanted,))):
+        with pytest.raises(RaftlogError) as gone:
+            shard.run(decide, GROUP, *more)
+        assert gone.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    shard.fail_over(compacted=True)
+    assert list_groups(shard.state, 1) == []
+
+
+def test_requests_are_bounded():
+    shard = Shard()
+    asked = tuple(CommitOffset(topic="t", partition=0, offset=1) for _ in range(10_001))
+    with pytest.raises(InvalidRequestError, match="at most 10000"):
+        shard.run(
+            decide_commit, GROUP, OffsetCommitRequest(offsets=asked), topics=shard.topics, settings=shard.settings
+        )
+    with pytest.raises(InvalidRequestError) as name:
+        shard.run(decide_commit, "", OffsetCommitRequest(offsets=()), topics=shard.topics, settings=shard.settings)
+    assert name.value.code is ErrorCode.INVALID_GROUP_ID
+
+
+def test_offsets_of_every_open_transaction_are_unstable():
+    shard = Shard()
+    for producer, partition in ((9, 0), (8, 1), (7, 2)):
+        asked = (CommitOffset(topic="t", partition=partition, offset=5),)
+        shard.run(
+            decide_transactional_commit,
+            GROUP,
+            OffsetCommitRequest(offsets=asked),
+            producer_id=producer,
+            producer_epoch=1,
+            topics=shard.topics,
+            settings=shard.settings,
+        )
+    wanted = (TopicPartitions(topic="t", partitions=(0, 1, 2, 3)),)
+    answer = shard.run(
+        decide_fetch, GROUP, OffsetFetchRequest(require_stable=True, partitions=wanted), topics=shard.topics
+    )
+    codes = [item.error.code if item.error else item.offset for item in answer.offsets]
+    assert codes == ["UNSTABLE_OFFSET_COMMIT", "UNSTABLE_OFFSET_COMMIT", "UNSTABLE_OFFSET_COMMIT", -1]
+
+
+def test_a_late_commit_is_refused_from_when_its_partition_is_anothers_stable_or_not():
+    """b has been given a partition of a's, and still has one to give up to c: it reads already."""
+    shard = Shard(FakeTopics(t=6))
+    a, b, c = Member(shard, "a"), Member(shard, "b"), Member(shard, "c")
+    settle([a, b])
+    before = set(a.owned)
+    b.slow = True
+    c.beat()
+    for _ in range(4):
+        a.beat()
+        b.beat()
+        c.beat()
+    moved = min(before - a.owned)
+    owner = shard.group.owners[moved]
+    assert owner == "c"
+    assert shard.group.current["b"].state == "unrevoked"
+    assert shard.group.phase == "Reconciling"
+    late = shard.commit(6, member="a", epoch=a.epoch, partition=moved.partition)
+    assert code_of(late) == "STALE_MEMBER_EPOCH"
+    kept = min(b.owned - b.target)  # What b has not given up is b's, whatever its state.
+    assert code_of(shard.commit(6, member="c", epoch=c.epoch, partition=kept.partition)) == "STALE_MEMBER_EPOCH"
+    assert code_of(shard.commit(6, member="b", epoch=b.epoch, partition=kept.partition)) is None
+
+
+def test_offsets_that_a_transaction_is_about_to_commit_do_not_expire():
+    shard = Shard(offsets_retention_ms=10_000, offsets_retention_check_interval_ms=1_000)
+    shard.commit(5)
+    asked = OffsetCommitRequest(offsets=(CommitOffset(topic="t", partition=0, offset=6),))
+    more = {"topics": shard.topics, "settings": shard.settings}
+    shard.run(decide_transactional_commit, GROUP, asked, producer_id=9, producer_epoch=1, **more)
+
+    shard.pass_time(20_000)
+
+    assert shard.committed() == {TopicPartition("t", 0): 5}
