@@ -78,7 +78,17 @@ def produce(cluster: LocalCluster, topic: str, *values: bytes) -> None:
         producer.send_many(topic, list(values))
 
 
-def test_a_group_is_consumed_described_reset_and_deleted(raftlog, shared_cluster: LocalCluster, topic_name: str):
+def read_by_a_group(raftlog, cluster: LocalCluster, topic: str) -> str:
+    """Have a group read four of six records; return its id."""
+    group = topic.replace("topic", "group")
+    raftlog("topics", "create", topic, "--partitions", "1")
+    produce(cluster, topic, b"a", b"b", b"c", b"d", b"e", b"f")
+    read = raftlog("consume", topic, "--group", group, "--from-beginning", "--max-records", "4")
+    assert read.stdout == "a\nb\nc\nd\n"
+    return group
+
+
+def test_a_group_goes_on_where_it_was(raftlog, shared_cluster: LocalCluster, topic_name: str):
     group = topic_name.replace("topic", "group")
     raftlog("topics", "create", topic_name, "--partitions", "1")
     produce(shared_cluster, topic_name, b"a", b"b", b"c", b"d")
@@ -87,16 +97,21 @@ def test_a_group_is_consumed_described_reset_and_deleted(raftlog, shared_cluster
     assert raftlog(*consume, "--max-records", "1").stdout == "d\n"
     assert "not with --offset" in raftlog(*consume, "--offset", "1", code=2).stderr
 
+
+def test_a_group_is_listed_and_described(raftlog, shared_cluster: LocalCluster, topic_name: str):
+    group = read_by_a_group(raftlog, shared_cluster, topic_name)
     assert group in raftlog("groups", "list").stdout
     (listed,) = [g for g in json.loads(raftlog("groups", "list", "--json").stdout) if g["group_id"] == group]
     assert (listed["phase"], listed["members"]) == ("Empty", 0)
-    produce(shared_cluster, topic_name, b"e", b"f")
     described = json.loads(raftlog("groups", "describe", group, "--json").stdout)
     assert described["offsets"] == [
         {"topic": topic_name, "partition": 0, "offset": 4, "lag": 2, "member_id": None},
     ]
     assert f"{topic_name}-0" in raftlog("groups", "describe", group).stdout
 
+
+def test_offsets_are_reset_by_each_option(raftlog, shared_cluster: LocalCluster, topic_name: str):
+    group = read_by_a_group(raftlog, shared_cluster, topic_name)
     dry = raftlog("groups", "reset-offsets", group, "--to-earliest", "--dry-run")
     assert "dry run: nothing was changed" in dry.stderr
     for options, offset in (
@@ -111,6 +126,11 @@ def test_a_group_is_consumed_described_reset_and_deleted(raftlog, shared_cluster
     ):
         (reset,) = json.loads(raftlog("groups", "reset-offsets", group, *options, "--yes", "--json").stdout)
         assert reset["offset"] == offset, options
+    assert raftlog("consume", topic_name, "--group", group, "--max-records", "2").stdout == "c\nd\n"
+
+
+def test_contradictory_options_of_a_reset_are_refused(raftlog, shared_cluster: LocalCluster, topic_name: str):
+    group = read_by_a_group(raftlog, shared_cluster, topic_name)
     assert "give exactly one of" in raftlog("groups", "reset-offsets", group, code=2).stderr
     for contradictory in (
         ("--to-earliest", "--to-latest"),
@@ -120,8 +140,12 @@ def test_a_group_is_consumed_described_reset_and_deleted(raftlog, shared_cluster
         ("--shift-by", "1", "--create"),
     ):
         raftlog("groups", "reset-offsets", group, *contradictory, code=2)
-    assert raftlog(*consume, "--max-records", "2").stdout == "c\nd\n"
 
+
+def test_a_group_is_reset_and_deleted_once_its_members_have_left(
+    raftlog, shared_cluster: LocalCluster, topic_name: str
+):
+    group = read_by_a_group(raftlog, shared_cluster, topic_name)
     with Consumer(shared_cluster.bootstrap, topic_name, group_id=group) as member:
         values = [record.value for record in member.fetch(max_wait_ms=10_000)]
         assert values == [b"e", b"f"]
