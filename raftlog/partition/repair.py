@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from raftlog.errors import DiskFullError, RaftlogError, StorageError
 from raftlog.model import BrokerId, LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
@@ -35,32 +36,56 @@ _AT_ONCE = 2
 """Logs read at the same time, for own repairs and for those of others each: every read takes a thread."""
 
 
-@dataclass(slots=True)
-class RepairJob:
-    """The repair of one damaged log.
-
-    Args:
-        assignment: returns the current assignment of the replica; None once it is closed or not assigned here.
-        begin: opens the log for repair, from the beginning.
-        finished: called when no damage is left; True ends the repair.
-        unrepairable: called each time the log turns out to be beyond repair; True ends the repair.
-        on_attempt_done: called after each attempt, with the offsets of batches that no replica has intact if all the
-            damage left is of that kind; otherwise with none.
-        move_start: moves the log start, as `storage/log_start.py` does; None for an open log, whose leader moves it.
-    """
+class DamagedLog(Protocol):
+    """A damaged log, open or not, and what its repair reports to it; see `damaged_logs.py`."""
 
     key: TopicIdPartition
     folder: Path
-    assignment: Callable[[], PartitionAssignment | None]
-    begin: Callable[[], RepairTarget]
-    finished: Callable[[], Awaitable[bool]]
-    unrepairable: Callable[[], Awaitable[bool]]
-    on_attempt_done: Callable[[tuple[Offset, ...]], None]
-    move_start: Callable[[Offset, LeaderEpoch], bool] | None = None
-    began: float = field(init=False, default=0.0)
-    reported: set[Offset] = field(init=False, default_factory=set)
-    last_error: str = field(init=False, default="")
-    written: int = field(init=False, default=0)
+    is_open: bool
+    """Whether its leader moves the log start; else the repair does."""
+
+    @property
+    def assignment(self) -> PartitionAssignment | None:
+        """The current assignment of the replica; None once it is closed or not assigned here."""
+        ...
+
+    def begin(self) -> RepairTarget:
+        """Open the log for repair, from the beginning. Called in a worker thread."""
+        ...
+
+    async def finished(self) -> bool:
+        """Note that no damage is left; return True to end the repair."""
+        ...
+
+    async def unrepairable(self) -> bool:
+        """Note that the log is beyond repair, perhaps not for the first time; return True to end the repair."""
+        ...
+
+    def on_attempt_done(self, lost: tuple[Offset, ...]) -> None:
+        """Note that all replicas were asked for every damaged batch.
+
+        Args:
+            lost: offsets of batches that no replica has intact, if all the damage left is of that kind; else none.
+        """
+        ...
+
+    def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:
+        """Move the start of a closed log; return whether it was moved. Called in a worker thread."""
+        ...
+
+
+@dataclass(slots=True)
+class _Repair:
+    """The repair of one log so far."""
+
+    log: DamagedLog
+    began: float
+    """When it began, by the event loop's clock."""
+    reported: set[Offset] = field(default_factory=set)
+    """Batches whose damage was logged."""
+    last_error: str = ""
+    written: int = 0
+    """How often it changed the log."""
 
 
 class Repairer:
@@ -98,14 +123,14 @@ class Repairer:
         """Whether new repairs are refused: the broker is stopping."""
         return self._tasks.closed
 
-    def start(self, job: RepairJob) -> None:
+    def start(self, log: DamagedLog) -> None:
         """Start the repair of a log, unless it is running."""
-        if job.key in self._running:
+        if log.key in self._running:
             return
-        job.began = asyncio.get_running_loop().time()
-        task = self._tasks.spawn(self._repair(job), name=f"repair {job.folder.name}")
-        self._running[job.key] = task
-        task.add_done_callback(lambda _: self._ended(job.key, task))
+        repair = _Repair(log, asyncio.get_running_loop().time())
+        task = self._tasks.spawn(self._repair(repair), name=f"repair {log.folder.name}")
+        self._running[log.key] = task
+        task.add_done_callback(lambda _: self._ended(log.key, task))
 
     def stop(self, key: TopicIdPartition) -> None:
         """Cancel the repair of a log that is closed, deleted or quarantined."""
@@ -136,64 +161,64 @@ class Repairer:
             except OSError as error:
                 raise StorageError(f"{folder} cannot be read: {error}") from error
 
-    async def _repair(self, job: RepairJob) -> None:
+    async def _repair(self, repair: _Repair) -> None:
         retry_s = MIN_RETRY_S
-        while job.assignment() is not None:
-            before = job.written
-            verdict = await self._attempt(job)
-            if verdict is None and await job.finished():
-                self.lost.pop(job.key, None)
+        while repair.log.assignment is not None:
+            before = repair.written
+            verdict = await self._attempt(repair)
+            if verdict is None and await repair.log.finished():
+                self.lost.pop(repair.log.key, None)
                 return
             # A log that stays damaged although every batch is intact cannot be repaired by writing batches.
-            if verdict is RepairVerdict.RESIGN or (verdict is None and job.written == before):
-                if await job.unrepairable():
+            if verdict is RepairVerdict.RESIGN or (verdict is None and repair.written == before):
+                if await repair.log.unrepairable():
                     return
-            elif job.written > before:
+            elif repair.written > before:
                 continue
             await asyncio.sleep(retry_s)
             retry_s = min(2 * retry_s, MAX_RETRY_S)
 
-    async def _attempt(self, job: RepairJob) -> RepairVerdict | None:
+    async def _attempt(self, repair: _Repair) -> RepairVerdict | None:
         try:
-            return await self._repair_all(job)
+            return await self._repair_all(repair)
         except (RaftlogError, OSError) as error:
-            if str(error) != job.last_error:
-                job.last_error = str(error)
-                _log.warning("%s cannot be repaired now: %s", job.folder.name, error)
+            if str(error) != repair.last_error:
+                repair.last_error = str(error)
+                _log.warning("%s cannot be repaired now: %s", repair.log.folder.name, error)
             # A full disk, too many open files, a segment just removed by retention: another attempt may succeed.
             passing = isinstance(error, DiskFullError) or not isinstance(error, StorageError)
             return RepairVerdict.WAIT if passing else RepairVerdict.RESIGN
         except Exception:  # noqa: BLE001  (our own bug: other repairs go on, and this one is retried with a delay)
-            _log.exception("repairing %s failed", job.folder.name)
+            _log.exception("repairing %s failed", repair.log.folder.name)
             return RepairVerdict.WAIT
 
-    async def _repair_all(self, job: RepairJob) -> RepairVerdict | None:
+    async def _repair_all(self, repair: _Repair) -> RepairVerdict | None:
         """Repair every batch that can be repaired now; return the worst verdict on the others, None if none is left."""
         async with self._reading:
-            target = await asyncio.to_thread(job.begin)
+            target = await asyncio.to_thread(repair.log.begin)
         left, lost = list[RepairVerdict](), list[Offset]()
         written: tuple[int, Offset] | None = None
         while (damaged := await self._find(target)) is not None:
-            accepted, responses = await self._ask(job, damaged)
+            accepted, responses = await self._ask(repair, damaged)
             if accepted is not None and written != (damaged.position, damaged.offset):
-                if not await self._write(job, target, damaged, accepted):
+                if not await self._write(repair, target, damaged, accepted):
                     return RepairVerdict.WAIT  # The log has changed: start over.
                 written = (damaged.position, damaged.offset)
                 continue
-            if await self._start_later(job, damaged, responses.values()):
+            if await self._start_later(repair, damaged, responses.values()):
                 return RepairVerdict.WAIT  # The log starts after the damage: start over.
             answers = {broker: None if answer is None else answer.holding for broker, answer in responses.items()}
-            verdict = RepairVerdict.RESIGN if accepted is not None else self._verdict(job, answers)
-            self._log_unrepaired(job, damaged, verdict, answers)
+            verdict = RepairVerdict.RESIGN if accepted is not None else self._verdict(repair, answers)
+            self._log_unrepaired(repair, damaged, verdict, answers)
             left.append(verdict)
             if verdict is RepairVerdict.LOST:
                 lost.append(damaged.offset)
             async with self._reading:
                 await asyncio.to_thread(target.skip, damaged)
-        self.lost.pop(job.key, None)
+        self.lost.pop(repair.log.key, None)
         if lost:
-            self.lost[job.key] = tuple(lost)
-        job.on_attempt_done(tuple(lost) if set(left) == {RepairVerdict.LOST} else ())
+            self.lost[repair.log.key] = tuple(lost)
+        repair.log.on_attempt_done(tuple(lost) if set(left) == {RepairVerdict.LOST} else ())
         return next(
             (verdict for verdict in (RepairVerdict.RESIGN, RepairVerdict.WAIT, RepairVerdict.LOST) if verdict in left),
             None,
@@ -203,15 +228,15 @@ class Repairer:
         async with self._reading:
             return await asyncio.to_thread(target.find)
 
-    async def _write(self, job: RepairJob, target: RepairTarget, damaged: DamagedBatch, accepted: Accepted) -> bool:
+    async def _write(self, repair: _Repair, target: RepairTarget, damaged: DamagedBatch, accepted: Accepted) -> bool:
         async with self._reading:
             if not await asyncio.to_thread(target.write, damaged, accepted):
                 return False
         self.repaired_batches += 1
-        job.written += 1
+        repair.written += 1
         _log.warning(
             "%s: repaired %d bytes at offset %d to %d",
-            job.folder.name,
+            repair.log.folder.name,
             len(accepted.data),
             damaged.offset,
             accepted.next_offset - 1,
@@ -219,55 +244,57 @@ class Repairer:
         return True
 
     async def _start_later(
-        self, job: RepairJob, damaged: DamagedBatch, responses: Iterable[RepairResponse | None]
+        self, repair: _Repair, damaged: DamagedBatch, responses: Iterable[RepairResponse | None]
     ) -> bool:
         """Let a closed log start where another replica's does, if that is after a damaged batch."""
-        if job.move_start is None:
+        if repair.log.is_open:
             return False
         for start, epoch in later_starts(damaged, responses):
             async with self._reading:
-                if await asyncio.to_thread(job.move_start, start, epoch):
-                    job.written += 1
-                    _log.warning("%s: starts at offset %d, as on another replica", job.folder.name, start)
+                if await asyncio.to_thread(repair.log.move_start, start, epoch):
+                    repair.written += 1
+                    _log.warning("%s: starts at offset %d, as on another replica", repair.log.folder.name, start)
                     return True
         return False
 
-    def _verdict(self, job: RepairJob, answers: Mapping[BrokerId, Holding | None]) -> RepairVerdict:
-        assignment = job.assignment()
+    def _verdict(self, repair: _Repair, answers: Mapping[BrokerId, Holding | None]) -> RepairVerdict:
+        assignment = repair.log.assignment
         if assignment is None:
             return RepairVerdict.WAIT
-        over = asyncio.get_running_loop().time() - job.began >= self._patience_s
+        over = asyncio.get_running_loop().time() - repair.began >= self._patience_s
         return repair_verdict(assignment.state, self._local.broker_id, answers, patience_over=over)
 
     def _log_unrepaired(
-        self, job: RepairJob, damaged: DamagedBatch, verdict: RepairVerdict, answers: Mapping[BrokerId, Holding | None]
+        self, repair: _Repair, damaged: DamagedBatch, verdict: RepairVerdict, answers: Mapping[BrokerId, Holding | None]
     ) -> None:
         """Log, once for each batch, why it is not repaired."""
-        if damaged.offset in job.reported:
+        if damaged.offset in repair.reported:
             return
-        job.reported.add(damaged.offset)
+        repair.reported.add(damaged.offset)
         answered = {broker: answer.value if answer else "no answer" for broker, answer in answers.items()}
         what = (
             "no replica has it intact: its records are lost"
             if verdict is RepairVerdict.LOST
             else "it is not repaired yet"
         )
-        _log.error("%s: the batch at offset %d is damaged; %s; %s", job.folder.name, damaged.offset, what, answered)
+        _log.error(
+            "%s: the batch at offset %d is damaged; %s; %s", repair.log.folder.name, damaged.offset, what, answered
+        )
 
     async def _ask(
-        self, job: RepairJob, damaged: DamagedBatch
+        self, repair: _Repair, damaged: DamagedBatch
     ) -> tuple[Accepted | None, dict[BrokerId, RepairResponse | None]]:
         """Look in quarantined copies here, then ask all other replicas at once; take the first bytes that fit."""
-        assignment = job.assignment()
+        assignment = repair.log.assignment
         if assignment is None:
             return None, {}
         offset, epoch = damaged.offset, damaged.leader_epoch
-        _, data = await self._look(job.folder, offset, epoch, ASK_BYTES, with_log=False)
+        _, data = await self._look(repair.log.folder, offset, epoch, ASK_BYTES, with_log=False)
         if (accepted := accept(damaged, data)) is not None:
             return accepted, {}
         responses = dict[BrokerId, RepairResponse | None]()
         others = [member for member in assignment.state.replicas if member != self._local.broker_id]
-        asking = [asyncio.ensure_future(self._ask_one(job.key, other, damaged)) for other in others]
+        asking = [asyncio.ensure_future(self._ask_one(repair.log.key, other, damaged)) for other in others]
         try:
             for answer in asyncio.as_completed(asking):
                 broker, response, accepted = await answer

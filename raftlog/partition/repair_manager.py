@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from raftlog.config import TopicConfig
-from raftlog.errors import (
-    CorruptBatchError,
-    DamagedDataError,
-    DiskFullError,
-    ErrorCode,
-    StaleRouteError,
-    StorageError,
-)
+from raftlog.errors import ErrorCode, StaleRouteError, StorageError
 from raftlog.model import Offset, PartitionAssignment, TopicIdPartition
-from raftlog.partition.core.damage import may_refetch
 from raftlog.partition.damage import Damage, DamageTracker
+from raftlog.partition.damaged_logs import DamagedClosedLog, DamagedOpenLog, Failed, Reopen
 from raftlog.partition.local_broker import LocalBroker
-from raftlog.partition.repair import Repairer, RepairJob
+from raftlog.partition.repair import Repairer
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.log_files import LogClosedError
-from raftlog.partition.storage.log_start import move_log_start
-from raftlog.partition.storage.repair import ClosedLog, OpenLog
 from raftlog.wire.repair import Holding, RepairRequest, RepairResponse
-
-Failed = tuple[PartitionAssignment, StorageError]
-
-
-class Reopen(Protocol):
-    """Open a log that could not be opened before; see `ReplicaManager`."""
-
-    async def __call__(self, key: TopicIdPartition, *, unrepairable: bool) -> bool: ...
 
 
 class RepairManager:
@@ -117,40 +98,10 @@ class RepairManager:
         """Start the repair of an open log."""
         self._keeper.note(key, damage)
         replica = self._find(key)
-        if replica is not None and not self._repairer.closed:
-            self._repairer.start(self._open_log_job(key, replica))
-
-    def _open_log_job(self, key: TopicIdPartition, replica: Replica) -> RepairJob:
-        note_repair_attempt = list[Offset]()
-
-        def begin() -> OpenLog:
-            if replica.log.failure is not None:
-                raise replica.log.failure
-            note_repair_attempt[:] = replica.suspects
-            return OpenLog(replica.log, tuple(note_repair_attempt), compacts=replica.config.compacts)
-
-        async def finished() -> bool:
-            if replica.repaired(note_repair_attempt):
-                self._keeper.repaired(key)
-                replica.data_notifier.fire()
-                replica.visible_notifier.fire()
-            return True
-
-        async def unrepairable() -> bool:
-            self._keeper.mark_unrepairable(key)
-            failure = replica.log.failure
-            if failure is not None and _is_of_the_disk(failure):
-                self._on_disk_failure(failure)
-            return False
-
-        return RepairJob(
-            key=key,
-            folder=replica.log.folder,
-            assignment=lambda: replica.assignment if self._find(key) is replica else None,
-            begin=begin,
-            finished=finished,
-            unrepairable=unrepairable,
-            on_attempt_done=lambda lost: replica.note_repair_attempt(note_repair_attempt, lost=bool(lost)),
+        if replica is None or self._repairer.closed:
+            return
+        self._repairer.start(
+            DamagedOpenLog(key, replica, find=self._find, keeper=self._keeper, on_disk_failure=self._on_disk_failure)
         )
 
     def _ended(self, key: TopicIdPartition) -> None:
@@ -163,40 +114,13 @@ class RepairManager:
         """Start the repair of a log that could not be opened, unless it is running."""
         if self._repairer.closed:
             return
-
-        def begin() -> ClosedLog:
-            failed = self._closed(key)
-            at = failed[1].details.get("damaged_at") if failed is not None else None
-            return ClosedLog(folder, at if isinstance(at, int) else None, compacts=config.compacts)
-
-        async def unrepairable() -> bool:
-            failed = self._closed(key)
-            if failed is None or not isinstance(failed[1], DamagedDataError):
-                return True
-            if not may_refetch(failed[0].state, self._local.broker_id):
-                return False
-            return await self._reopen(key, unrepairable=True)
-
-        def assignment() -> PartitionAssignment | None:
-            failed = self._closed(key)
-            return failed[0] if failed is not None else None
-
         self._repairer.start(
-            RepairJob(
-                key=key,
-                folder=folder,
-                assignment=assignment,
-                begin=begin,
-                finished=lambda: self._reopen(key, unrepairable=False),
-                unrepairable=unrepairable,
-                on_attempt_done=lambda _: None,
-                move_start=lambda offset, epoch: move_log_start(folder, offset, epoch),
+            DamagedClosedLog(
+                key,
+                folder,
+                compacts=config.compacts,
+                broker_id=self._local.broker_id,
+                closed=self._closed,
+                reopen=self._reopen,
             )
         )
-
-
-def _is_of_the_disk(failure: StorageError) -> bool:
-    """Return whether a failure concerns the whole disk: not damage of one log, a full disk or a closed log."""
-    return not isinstance(failure, LogClosedError | DiskFullError) and not isinstance(
-        failure.__cause__, CorruptBatchError
-    )

@@ -9,7 +9,7 @@ from typing import Any
 from mutating import mutant, told_by
 
 from raftlog.metadata_quorum.raft import journal
-from raftlog.partition import repair, repair_manager
+from raftlog.partition import damaged_logs, repair
 from raftlog.partition.core import repair as core_repair
 from raftlog.partition.scrubber import Scrubber
 from raftlog.partition.storage import batch_scan, log_start, repair_source, scrub
@@ -92,7 +92,7 @@ def a_checkpoint_from_before_a_log_started_over_is_written(patch: Any) -> None:
 @mutant
 def a_damaged_log_never_starts_later(patch: Any) -> None:
     """Damage among records that were deleted keeps a log closed."""
-    patch(repair_manager, "move_log_start", lambda *_: False)
+    patch(damaged_logs, "move_log_start", lambda *_: False)
 
 
 @told_by("tests/partition/storage/test_repair_in_place.py")

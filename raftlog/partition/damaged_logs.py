@@ -1,0 +1,147 @@
+"""Damaged logs of a broker, open or not, as their repair sees them (`repair.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, StorageError
+from raftlog.model import BrokerId, LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
+from raftlog.partition.core.damage import may_refetch
+from raftlog.partition.damage import DamageTracker
+from raftlog.partition.replica import Replica
+from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.partition.storage.log_start import move_log_start
+from raftlog.partition.storage.repair import ClosedLog, OpenLog
+
+Failed = tuple[PartitionAssignment, StorageError]
+
+
+class Reopen(Protocol):
+    """Open a log that could not be opened before; see `ReplicaManager`."""
+
+    async def __call__(self, key: TopicIdPartition, *, unrepairable: bool) -> bool: ...
+
+
+class DamagedOpenLog:
+    """The damaged log of an open replica, which stays in use meanwhile.
+
+    Args:
+        find: returns the open replica of a partition.
+        on_disk_failure: called when the whole disk turns out to have failed.
+    """
+
+    is_open = True
+
+    def __init__(
+        self,
+        key: TopicIdPartition,
+        replica: Replica,
+        *,
+        find: Callable[[TopicIdPartition], Replica | None],
+        keeper: DamageTracker,
+        on_disk_failure: Callable[[StorageError], None],
+    ) -> None:
+        self.key = key
+        self.folder = replica.log.folder
+        self._replica = replica
+        self._find = find
+        self._keeper = keeper
+        self._on_disk_failure = on_disk_failure
+        self._tried = list[Offset]()
+        """The damaged places that the current attempt began with."""
+
+    @property
+    def assignment(self) -> PartitionAssignment | None:
+        return self._replica.assignment if self._find(self.key) is self._replica else None
+
+    def begin(self) -> OpenLog:
+        replica = self._replica
+        if replica.log.failure is not None:
+            raise replica.log.failure
+        self._tried = list(replica.suspects)
+        return OpenLog(replica.log, tuple(self._tried), compacts=replica.config.compacts)
+
+    async def finished(self) -> bool:
+        if self._replica.repaired(self._tried):
+            self._keeper.repaired(self.key)
+            self._replica.data_notifier.fire()
+            self._replica.visible_notifier.fire()
+        return True
+
+    async def unrepairable(self) -> bool:
+        self._keeper.mark_unrepairable(self.key)
+        failure = self._replica.log.failure
+        if failure is not None and _is_of_the_disk(failure):
+            self._on_disk_failure(failure)
+        return False
+
+    def on_attempt_done(self, lost: tuple[Offset, ...]) -> None:
+        self._replica.note_repair_attempt(self._tried, lost=bool(lost))
+
+    def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:  # noqa: ARG002
+        return False
+
+
+class DamagedClosedLog:
+    """A log that could not be opened.
+
+    Args:
+        compacts: whether the topic is compacted.
+        broker_id: this broker.
+        closed: returns assignment and error of a replica that could not be opened.
+    """
+
+    is_open = False
+
+    def __init__(
+        self,
+        key: TopicIdPartition,
+        folder: Path,
+        *,
+        compacts: bool,
+        broker_id: BrokerId,
+        closed: Callable[[TopicIdPartition], Failed | None],
+        reopen: Reopen,
+    ) -> None:
+        self.key = key
+        self.folder = folder
+        self._compacts = compacts
+        self._broker_id = broker_id
+        self._closed = closed
+        self._reopen = reopen
+
+    @property
+    def assignment(self) -> PartitionAssignment | None:
+        failed = self._closed(self.key)
+        return failed[0] if failed is not None else None
+
+    def begin(self) -> ClosedLog:
+        failed = self._closed(self.key)
+        at = failed[1].details.get("damaged_at") if failed is not None else None
+        return ClosedLog(self.folder, at if isinstance(at, int) else None, compacts=self._compacts)
+
+    async def finished(self) -> bool:
+        return await self._reopen(self.key, unrepairable=False)
+
+    async def unrepairable(self) -> bool:
+        failed = self._closed(self.key)
+        if failed is None or not isinstance(failed[1], DamagedDataError):
+            return True
+        if not may_refetch(failed[0].state, self._broker_id):
+            return False
+        return await self._reopen(self.key, unrepairable=True)
+
+    def on_attempt_done(self, lost: tuple[Offset, ...]) -> None:
+        """Do nothing: the batches that no replica has are listed by the repair itself."""
+
+    def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:
+        return move_log_start(self.folder, start, epoch)
+
+
+def _is_of_the_disk(failure: StorageError) -> bool:
+    """Return whether a failure concerns the whole disk: not damage of one log, a full disk or a closed log."""
+    return not isinstance(failure, LogClosedError | DiskFullError) and not isinstance(
+        failure.__cause__, CorruptBatchError
+    )
