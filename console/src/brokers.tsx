@@ -65,5 +65,5 @@ export function BrokerPage({ broker }: { broker: number }) {
         <td class="wide">{lostBatches(each.lost_batches)}</td></tr>)}</Table>}{damaged.pager}
     {offline.shown.length > 0 && <Table label="Replicas that cannot be used" heads={["Topic", "#Partition", "Why", "Lost batches (first offsets)"]}>{offline.shown.map((each) =>
       <tr key={`${each.topic}:${each.partition}`}><td>{visible(each.topic)}</td><td class="n">{each.partition}</td><td class="wide error">{visible(each.error)}</td><td class="wide">{lostBatches(each.lost_batches)}</td></tr>)}</Table>}{offline.pager}
-    {scrub.value && <p class="dim">The scrubber has checked {size(scrub.value.checked_bytes)} since the broker started, and found {number(scrub.value.damage_found)} damaged batches. The oldest check is {ago(scrub.value.longest_unchecked_ms)} old.</p>}</>;
+    {scrub.value && <p class="dim">{scrub.value.checked_bytes === 0 ? "The scrubber has not checked any log since the broker started." : `The scrubber has checked ${size(scrub.value.checked_bytes)} since the broker started, and found ${number(scrub.value.damage_found)} damaged batches. The oldest check is ${ago(scrub.value.longest_unchecked_ms)} old.`}</p>}</>;
 }

@@ -87,7 +87,7 @@ export function Chart({ title, names, data, of }: { title: string; names: string
   useEffect(() => {
     const axis = { stroke: getComputedStyle(document.body).color, grid: { stroke: "rgba(128, 128, 128, .25)", width: 1 }, ticks: { show: false } };
     const span = (_: uPlot, from: number, to: number): uPlot.Range.MinMax => [Math.min(from, to - 60), to];
-    chart.current = new uPlot({ width: holder.current!.clientWidth, height: 150, cursor: { show: false }, legend: { show: false },
+    chart.current = new uPlot({ width: holder.current!.clientWidth, height: 150, padding: [null, 30, null, null], cursor: { show: false }, legend: { show: false },
       scales: { x: { range: span }, y: { range: (_, __, most) => [0, Math.max(10, (most ?? 0) * 1.1)] } },
       series: [{}, ...names.map((_, at) => ({ stroke: COLORS[at]!, width: 2, points: { show: false } }))],
       axes: [{ ...axis, size: 28, space: 90, incrs: [5, 10, 15, 30, 60, 120, 300, 600], values: (_: uPlot, found: number[]) => found.map((each) => when(each * 1000).slice(11, 19)) },

@@ -75,7 +75,7 @@ export function RecordsPage({ topic }: { topic: string }) {
   const idOf = (each: Row) => `record-${each.partition}-${each.offset}`;
   return <><h1>Records of <a href={link("topics", topic)}>{topic}</a></h1>
     <form onSubmit={start}>
-      <label>From<input name="from" placeholder="earliest, 2026-01-31T12:00Z, 0:1500" /></label>
+      <label>From<input name="from" placeholder="earliest, a time, 0:1500" title="earliest, latest, a time as 2026-01-31T12:00Z, or partition:offset" /></label>
       <label>Partitions<input name="partitions" placeholder="all" size={8} /></label>
       <label>Only with the text<input name="filter" placeholder="a text, or order.city=Paris" /></label>
       <label>In<select name="place"><option value="any">key or value</option><option value="key">key</option><option value="value">value</option>
