@@ -1,7 +1,8 @@
-"""Imports flow one way, and the client stays light."""
+"""Imports flow one way, the client stays light, and parts are made of few others."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,20 @@ def test_import_contracts_hold():
     done = subprocess.run([command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
     assert done.returncode == 0, done.stdout
+
+
+def test_constructors_take_at_most_seven_parameters():
+    """The options of the public API apart."""
+    long = {
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in ROOT.glob("raftlog/**/*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name not in {"Consumer", "Producer"}
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+        if len([*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs]) > 1 + 7
+    }
+    assert long == set()
 
 
 def test_the_client_loads_no_server_and_no_command_line():
