@@ -22,7 +22,8 @@ def test_constructors_take_at_most_seven_parameters():
     long = {
         f"{path.relative_to(ROOT)}: {node.name}"
         for path in ROOT.glob("raftlog/**/*.py")
-        for node in ast.parse(path.read_text()).body
+        if "def __init__(" in (text := path.read_text())
+        for node in ast.parse(text).body
         if isinstance(node, ast.ClassDef) and node.name not in {"Consumer", "Producer"}
         for method in node.body
         if isinstance(method, ast.FunctionDef) and method.name == "__init__"
