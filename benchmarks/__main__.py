@@ -32,6 +32,7 @@ SUITES = (
     "urls",
     "security",
     "traces",
+    "trace",
     "pages",
 )
 """Each is a module beside this one, whose FIGURES are functions of an `Effort` that return figures."""
