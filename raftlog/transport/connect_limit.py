@@ -16,27 +16,28 @@ async def connect_limit(seconds: float) -> AsyncIterator[None]:
 
     A loop that stalls for longer than the limit sees the peer's answer and the timer's end in the same turn. Without
     more, a peer that answered at once would count as one that did not answer. The limit is therefore extended by the
-    time that the loop stalled.
+    time that the loop stalled, once, and by at most `seconds`.
 
     Raises:
-        TimeoutError: the body took longer than `seconds`.
+        TimeoutError: the body took longer.
     """
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
     async with asyncio.timeout(None) as limit:
 
-        def expire_after(delay: float) -> None:
-            timers[:] = [loop.call_later(delay, expire, loop.time() + delay)]
+        def end() -> None:
+            limit.reschedule(loop.time())
 
         def expire(at: float) -> None:
             late = loop.time() - at
             if late > LATE_S:
-                expire_after(min(late, seconds))
+                timers.append(loop.call_later(min(late, seconds), end))
             else:
-                limit.reschedule(loop.time())
+                end()
 
-        expire_after(seconds)
+        timers.append(loop.call_later(seconds, expire, loop.time() + seconds))
         try:
             yield
         finally:
-            timers[0].cancel()
+            for timer in timers:
+                timer.cancel()

@@ -57,6 +57,17 @@ async def test_a_loop_that_stalls_extends_the_limit_once() -> None:
     assert time.monotonic() - stalled_until < 40 * LIMIT_MS / 1000, "no peer holds an attempt for ever"
 
 
+async def test_a_loop_that_stalls_again_and_again_ends_the_attempt() -> None:
+    began = time.monotonic()
+    attempt = asyncio.create_task(an_attempt_without_an_answer())
+    while not attempt.done():
+        await asyncio.sleep(0)
+        time.sleep(0.5 * LIMIT_MS / 1000)  # noqa: ASYNC251
+        assert time.monotonic() - began < 10 * LIMIT_MS / 1000
+    with pytest.raises(TimeoutError):
+        await attempt
+
+
 async def test_a_body_that_ends_in_time_leaves_no_timer() -> None:
     async with connect_limit(LIMIT_MS / 1000):
         pass
