@@ -47,7 +47,7 @@ def draw(traces: Sequence[ProcessTrace], record: Record, sent: Sequence[Message]
             )
     at = x(record.acknowledged)
     parts.append(f'<line class="end" x1="{at}" x2="{at}" y1="{_TOP - 6}" y2="{height - 18}"/>')
-    parts.append(f'<text x="{at + 3}" y="{_TOP - 4}">acknowledged</text>')
+    parts.append(f'<text x="{at - 3}" y="{_TOP - 4}" text-anchor="end">acknowledged</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}">'
         "<style>text { font: 11px system-ui, sans-serif } .grid { stroke: #0002 } "

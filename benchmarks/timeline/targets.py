@@ -53,6 +53,7 @@ TARGETS = (
     Target("raftlog.schema:from_plain", JSON),
     Target("raftlog.wire.http1:encode_head", HTTP),
     Target("raftlog.wire.http1:parse_response", HTTP),
+    Target("raftlog.transport.lean:_Connection._read_head", HTTP),
     Target("raftlog.broker.lean.head_fields:split_head", HTTP),
     Target("raftlog.broker.lean.routes:LeanRoutes.match", HTTP),
     Target("raftlog.broker.lean.reply:encode_reply", HTTP),

@@ -10,7 +10,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import cast
+from functools import lru_cache
+from typing import NamedTuple, cast
 
 from raftlog.errors import UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
@@ -30,6 +31,32 @@ _THROTTLE = media.THROTTLE_MS.lower()
 
 class ResponseFormatError(ConnectionError):
     """The received bytes are not a response that this client supports."""
+
+
+class _Head(NamedTuple):
+    """What a response's head says. `throttle`: the header with the pause that the response asks for; "": none."""
+
+    status: int
+    length: int
+    throttle: str
+    closes: bool
+
+
+@lru_cache(maxsize=64)
+def _read_head(head: bytes) -> _Head:
+    """Read the head of a response. Servers repeat theirs, so the last ones are kept.
+
+    Raises:
+        ResponseFormatError: it is not supported.
+    """
+    read = http1.parse_response(head)
+    if read is None:
+        raise ResponseFormatError(f"not the head of an HTTP/1.1 response: {head[:80]!r}")
+    length = 0 if read.status in _NO_BODY else http1.content_length(read.fields)
+    if read.status < 200 or length is None or length > MAX_ANSWER_BYTES:
+        raise ResponseFormatError(f"status {read.status} with a body of unknown length, or beyond {MAX_ANSWER_BYTES}")
+    closes = read.fields.get("connection", "keep-alive").lower() != "keep-alive"
+    return _Head(read.status, length, read.fields.get(_THROTTLE, ""), closes)
 
 
 class _Connection(asyncio.BufferedProtocol):
@@ -135,22 +162,17 @@ class _Connection(asyncio.BufferedProtocol):
                 raise ResponseFormatError(f"the response's head does not end within {self._head_bytes} bytes")
             return
         end += len(http1.HEAD_END)
-        head = http1.parse_response(bytes(memoryview(self._head)[:end]))
-        if head is None:
-            raise ResponseFormatError(f"not the head of an HTTP/1.1 response: {bytes(self._head[: min(end, 80)])!r}")
-        length = 0 if head.status in _NO_BODY else http1.content_length(head.fields)
-        if head.status < 200 or length is None or length > MAX_ANSWER_BYTES:
-            raise ResponseFormatError(
-                f"status {head.status} with a body of unknown length, or beyond {MAX_ANSWER_BYTES}"
-            )
+        head = _read_head(bytes(memoryview(self._head)[:end]))
         received = self._head_bytes - end
-        if received > length:
-            raise ResponseFormatError(f"received {received - length} bytes more than the Content-Length of {length}")
-        body = self._buffers.take(length)
+        if received > head.length:
+            raise ResponseFormatError(
+                f"received {received - head.length} bytes more than the Content-Length of {head.length}"
+            )
+        body = self._buffers.take(head.length)
         body[:received] = memoryview(self._head)[end : self._head_bytes]
-        self.throttle = head.fields.get(_THROTTLE, "")
+        self.throttle = head.throttle
         self._status, self._head_bytes, self._body, self._received = head.status, 0, body, received
-        self._broken = self._broken or head.fields.get("connection", "keep-alive").lower() != "keep-alive"
+        self._broken = self._broken or head.closes
 
     def _complete(self, body: memoryview) -> None:
         self._body = None  # Drop the view, so that the buffer can be reused.

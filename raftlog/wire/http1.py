@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 
 MAX_HEAD_BYTES = 16 << 10
@@ -19,6 +20,7 @@ _FIELDS = rb"((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~]*\r\n)*)\r\n"
 _REQUEST = re.compile(rb"([A-Z]{3,10}) (/[!-~]{0,4096}) HTTP/1\.1\r\n" + _FIELDS)
 _STATUS = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2}) [\t -~]*\r\n" + _FIELDS)
 _LENGTH = re.compile(r"[0-9]{1,12}")
+_KEPT_HEADS = 64
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -62,16 +64,27 @@ def content_length(fields: Mapping[str, str]) -> int | None:
 
 
 def encode_head(start_line: str, fields: Iterable[tuple[str, str | int]]) -> bytes:
-    """Return a head.
+    """Return a head. Peers repeat theirs, so the last ones are kept, except those with credentials.
 
     Raises:
         ValueError: a value would end its line.
     """
+    fields = tuple(fields)
+    for name, _ in fields:
+        if name == "Authorization":
+            return _encoded(start_line, fields)
+    return _encoded_again(start_line, fields)
+
+
+def _encoded(start_line: str, fields: tuple[tuple[str, str | int], ...]) -> bytes:
     text = "".join([start_line, "\r\n", *(f"{name}: {value}\r\n" for name, value in fields), "\r\n"])
     head = text.encode("latin-1")
     if not _REQUEST.fullmatch(head) and not _STATUS.fullmatch(head):
         raise ValueError(f"not the head of a message: {text!r:.200}")
     return head
+
+
+_encoded_again = lru_cache(_KEPT_HEADS)(_encoded)
 
 
 def status_line(status: int) -> str:

@@ -21,6 +21,8 @@ def encode_reply(reply: RawReply, second: int, throttle_ms: int, *, closes: bool
         closes: whether the connection is closed afterwards.
         request_id: the request's id; "": it is not shown.
     """
+    if not (reply.headers or request_id or throttle_ms or closes):
+        return [_usual_head(reply.status, reply.content_type, reply.length, second), *reply.parts]
     fields = [
         ("Content-Type", reply.content_type),
         ("Content-Length", reply.length),
@@ -31,6 +33,13 @@ def encode_reply(reply: RawReply, second: int, throttle_ms: int, *, closes: bool
         *((("Connection", "close"),) if closes else ()),
     ]
     return [http1.encode_head(http1.status_line(reply.status), fields), *reply.parts]
+
+
+@lru_cache(maxsize=64)
+def _usual_head(status: int, content_type: str, length: int, second: int) -> bytes:
+    """Return the head of a reply that needs no other fields: most replies of one second have one of a few heads."""
+    fields = (("Content-Type", content_type), ("Content-Length", length), ("Date", _date(second)))
+    return http1.encode_head(http1.status_line(status), fields)
 
 
 def late_reply(received: int, part: str, marks: RequestMarks) -> RawReply:
