@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -124,19 +123,22 @@ class _Connection(asyncio.BufferedProtocol):
         """Whether another request may follow: every request was answered completely and without error."""
         return not self._broken and self._answer is None
 
-    async def exchange(self, parts: Sequence[Part]) -> tuple[int, memoryview]:
+    async def exchange(self, parts: Sequence[Part], deadline: float) -> tuple[int, memoryview]:
         """Send a request, and return status and body of its response.
 
         Raises:
+            TimeoutError: it has not arrived before `deadline` (loop time, s).
             OSError: the connection is lost, or the response is not supported.
         """
         answer = self._answer = self._loop.create_future()
+        timer = self._loop.call_at(deadline, self._on_late)
         try:
             await self._send(parts, answer)
             status, body = await answer
             self._answer = None
             return status, body
         finally:
+            timer.cancel()
             answer.cancel()
 
     async def _send(self, parts: Sequence[Part], answer: asyncio.Future[tuple[int, memoryview]]) -> None:
@@ -152,6 +154,9 @@ class _Connection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         self._transport.abort()
+
+    def _on_late(self) -> None:
+        self._break(TimeoutError("no response before the deadline"))
 
     # Reading.
 
@@ -250,37 +255,61 @@ class LeanPool:
         """
         length = ("Content-Length", sum(map(len, parts)))
         head = http1.encode_head(f"POST {target} HTTP/1.1", [("Host", address.authority), *fields, length])
-        url = f"{address.url}{target}"
+        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
         sent = False
         try:
-            async with asyncio.timeout(timeout_ms / 1000), self._connection(address, server_name) as connection:
+            connection = await self._take(address, server_name, deadline)
+            try:
                 sent = True
-                answer = await connection.exchange([head, *parts])
+                answer = await connection.exchange([head, *parts], deadline)
                 if connection.throttle:
                     on_throttle(connection.throttle)
                 return answer
+            finally:
+                self._give_back(address, connection)
         except TimeoutError as error:
             if not sent:
-                raise UnreachableError(f"cannot connect to {url}: timed out") from error
-            raise UnknownOutcomeError(f"POST {url}: no answer within {timeout_ms} ms") from error
+                raise UnreachableError(f"cannot connect to {address.url}{target}: timed out") from error
+            raise UnknownOutcomeError(f"POST {address.url}{target}: no answer within {timeout_ms} ms") from error
         except OSError as error:
+            url = f"{address.url}{target}"
             if not sent:
                 raise UnreachableError(f"cannot connect to {url}: {explain(error) or error}") from error
             raise UnknownOutcomeError(f"POST {url}: connection lost: {error!r}") from error
 
-    @asynccontextmanager
-    async def _connection(self, address: Address, server_name: str) -> AsyncIterator[_Connection]:
-        """Yield a connection; close it unless its request succeeded."""
-        async with self._slots[address]:
-            connection = self._take_idle(address) or await self._connect(address, server_name)
-            try:
-                yield connection
-            finally:
-                if connection.reusable and not self._closed:
-                    connection.idle_since = asyncio.get_running_loop().time()
-                    self._idle[address].append(connection)
-                else:
-                    connection.abort()
+    async def _take(self, address: Address, server_name: str, deadline: float) -> _Connection:
+        """Return a connection for one request, to be given back.
+
+        An idle connection needs no wait, and so no time limit of its own: entering and leaving one costs more than the
+        rest.
+
+        Raises:
+            TimeoutError: none was free or connected before `deadline` (loop time, s).
+            OSError: it cannot be connected.
+        """
+        slots = self._slots[address]
+        if slots.locked():
+            async with asyncio.timeout_at(deadline):
+                await slots.acquire()
+        else:
+            await slots.acquire()
+        try:
+            if (idle := self._take_idle(address)) is not None:
+                return idle
+            async with asyncio.timeout_at(deadline):
+                return await self._connect(address, server_name)
+        except BaseException:
+            slots.release()
+            raise
+
+    def _give_back(self, address: Address, connection: _Connection) -> None:
+        """Keep a connection for the next request; close it unless its request succeeded."""
+        if connection.reusable and not self._closed:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle[address].append(connection)
+        else:
+            connection.abort()
+        self._slots[address].release()
 
     def _take_idle(self, address: Address) -> _Connection | None:
         idle, now = self._idle[address], asyncio.get_running_loop().time()

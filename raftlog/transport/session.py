@@ -134,7 +134,7 @@ class HttpSession:
 
     def dialled(self, address: Address) -> Address:
         """Return the address to dial for `address`."""
-        instead = self._dial.get(address.authority)
+        instead = self._dial.get(address.authority) if self._dial else None
         return address if instead is None else Address.parse(instead)._replace(tls=address.tls)
 
     async def request(
@@ -183,7 +183,7 @@ class HttpSession:
 
     async def _with_tls(self, address: Address, wanted: _Wanted, authorization: str, timeout_ms: int) -> Answer:
         """Send a request; send it again with TLS if the port takes nothing else."""
-        if address.authority in self._tls_only:
+        if self._tls_only and address.authority in self._tls_only:
             address = address._replace(tls=True)
         try:
             return await self._send(address, wanted, authorization, timeout_ms)
@@ -228,7 +228,9 @@ class HttpSession:
         """
         if own := current_request_id():
             return own
-        return new_request_id() if not is_lean or address.authority in self._silent else ""
+        if is_lean and not (self._silent and address.authority in self._silent):
+            return ""
+        return new_request_id()
 
     async def _send_lean(
         self, address: Address, wanted: _Wanted, parts: Sequence[Buffer], headers: dict[str, str], timeout_ms: int
@@ -243,7 +245,9 @@ class HttpSession:
             server_name=address.host,
             on_throttle=partial(self.throttles.note, address),
         )
-        return _answer(wanted.method, f"{dialled.url}{wanted.path}", status, answered)
+        if status >= 300:
+            raise _peer_error(wanted.method, f"{dialled.url}{wanted.path}", status, bytes(answered))
+        return Answer(status=status, body=answered)
 
     async def _send_by_aiohttp(
         self, address: Address, wanted: _Wanted, parts: Sequence[Buffer], headers: dict[str, str], timeout_ms: int

@@ -220,3 +220,50 @@ async def test_a_connection_that_has_rested_for_long_is_not_used_again(monkeypat
         monkeypatch.setattr(lean, "IDLE_S", -1.0)
         await post(pool, address)
         assert len(accepted) == 2
+
+
+async def test_a_deadline_also_ends_a_request_that_the_server_does_not_read():
+    async def read_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reading.wait()
+
+    reading = asyncio.Event()
+    async with served_by(read_nothing, connections=1) as (pool, address, _):
+        body = bytes(64 << 20)
+        for _ in range(2):  # The first one gives its slot back.
+            with pytest.raises(UnknownOutcomeError, match="no answer within 200 ms"):
+                await post(pool, address, body, timeout_ms=200)
+        reading.set()
+
+
+async def test_a_slot_is_given_back_by_a_connection_that_fails(free_ports: Callable[[int], list[int]]):
+    pool = LeanPool(connect_timeout_ms=10_000, connections_per_host=1)
+    address = Address("127.0.0.1", free_ports(1)[0])
+    for _ in range(3):
+        with pytest.raises(UnreachableError, match="cannot connect"):
+            await post(pool, address)
+    assert not pool._slots[address].locked()
+    await pool.close()
+
+
+async def test_a_cancelled_wait_for_a_connection_takes_no_slot():
+    async def answer_later(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            body = await read_request(reader)
+            asked.set()
+            await answering.wait()
+            writer.write(ok(body))
+
+    asked, answering = asyncio.Event(), asyncio.Event()
+    async with served_by(answer_later, connections=1) as (pool, address, accepted):
+        first = asyncio.create_task(post(pool, address, b"1"))
+        await asked.wait()
+        waiting = [asyncio.create_task(post(pool, address, b"2")) for _ in range(3)]
+        await asyncio.sleep(0)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(task.cancelled() for task in waiting)
+        answering.set()
+        assert await first == b"1"
+        assert await post(pool, address, b"3") == b"3"
+        assert len(accepted) == 1
