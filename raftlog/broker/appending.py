@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -10,6 +11,7 @@ from raftlog.broker.context import BrokerContext
 from raftlog.broker.internal_topics import require_ordinary
 from raftlog.model import NO_PRODUCER_EPOCH, Acks, ProducerEpoch, TopicId
 from raftlog.partition.admission import Admit
+from raftlog.partition.replica import AppendResult
 from raftlog.record.batch import Buffer
 from raftlog.wire.data import ProduceResult
 from raftlog.wire.transactions import TransactionPartition
@@ -27,6 +29,7 @@ async def append_batch(
     transactional_id: str = "",
     admit: Admit | None = None,
     since: ProducerEpoch = NO_PRODUCER_EPOCH,
+    on_appended: Callable[[AppendResult], None] | None = None,
 ) -> ProduceResult:
     """Append a batch as its producer sent it, and count it; see `Replica.append`.
 
@@ -34,6 +37,7 @@ async def append_batch(
         transactional_id: that of the request, which its sender may use; empty: none.
         admit: asks the transaction's coordinator; None: as leaders do.
         since: see `ProducerStates.check`.
+        on_appended: called once the batch is in the log, before any wait for replicas.
 
     Raises:
         NotFoundError: the topic or the partition does not exist.
@@ -52,6 +56,7 @@ async def append_batch(
         admit=admit,
         transactional_id=transactional_id,
         since=since,
+        on_appended=on_appended,
     )
     spans = begin_append(topic, partition, acks)
     done = await (append() if spans is None else spans.of(append))

@@ -7,6 +7,7 @@ from typing import Any
 from mutating import mutant, told_by
 
 from raftlog.broker import decisions
+from raftlog.broker.kafka import produce
 from raftlog.broker.lean.admission import LeanAdmission
 from raftlog.broker.lean.connection import LeanConnection
 from raftlog.client.core import backoff
@@ -35,6 +36,7 @@ TURNSTILE = "tests/serving/test_turnstile.py"
 LEAN = "tests/broker/test_lean_path.py"
 LEAN_CLIENT = "tests/transport/test_lean_client.py"
 SESSION = "tests/transport/test_http_session.py"
+KAFKA_DATA = "tests/broker/kafka/test_kafka_data.py"
 OFFSETS = "tests/broker/test_large_offset_requests.py"
 
 # The client's cores.
@@ -307,3 +309,9 @@ def only_the_first_offsets_of_a_transaction_end(patch: Any) -> None:
 @told_by(OFFSETS)
 def all_offsets_of_a_transaction_end_in_one_decision(patch: Any) -> None:
     patch.edit(offsets.decide_end_of_transaction, "found[:OFFSETS_AT_ONCE]", "found")
+
+
+@mutant
+@told_by(KAFKA_DATA)
+def a_kafka_batch_overtakes_one_whose_producer_is_asked_for(patch: Any) -> None:
+    patch.edit(produce._Places.taken, "await self._all.wait()", "await asyncio.sleep(0)")

@@ -7,7 +7,7 @@ Appends wait for their replicas together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 
 from raftlog.broker.appending import append_batch
@@ -97,13 +97,14 @@ class KafkaProduce:
         except RaftlogError as error:
             return [KafkaAppend(error=error) for _ in batches]
         most_ms = max(1, min(timeout_ms, self._context.config.broker.request_timeout_ms))
+        places = _Places(len(batches))
         if order is None:
-            works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins)
+            works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins, places)
             return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
         async with order:
-            works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins)
+            works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins, places)
             appends = asyncio.gather(*works)
-            await _begun(appends)
+            await places.taken(appends)
         return await appends
 
     async def _works(
@@ -114,6 +115,7 @@ class KafkaProduce:
         timeout_ms: int,
         transactional_id: str,
         joins: bool,
+        places: _Places,
     ) -> list[Coroutine[None, None, KafkaAppend]]:
         """Convert the batches and find their transactions; return an append for each."""
         converted = await self._convert(batches, sender)
@@ -121,7 +123,7 @@ class KafkaProduce:
         if transactional_id:
             converted, since = await self._number(batches, converted, transactional_id, joins, timeout_ms)
         return [
-            self._append(batch, ours, acks, timeout_ms, transactional_id, epoch)
+            self._append(batch, ours, acks, timeout_ms, transactional_id, epoch, places)
             for batch, ours, epoch in zip(batches, converted, since, strict=True)
         ]
 
@@ -176,8 +178,9 @@ class KafkaProduce:
         timeout_ms: int,
         transactional_id: str,
         since: ProducerEpoch,
+        places: _Places,
     ) -> KafkaAppend:
-        held = 0
+        held, take = 0, places.one()
         try:
             if isinstance(ours, RaftlogError):
                 raise ours
@@ -197,22 +200,50 @@ class KafkaProduce:
                 transactional_id=transactional_id,
                 admit=already_admitted if transactional_id else None,
                 since=since,
+                on_appended=take,
             )
         except RaftlogError as error:
             return KafkaAppend(error=_for_producer(error))
         finally:
+            take()
             if self._inflight is not None:
                 self._inflight.release(held)
         return KafkaAppend(base_offset=done.base_offset, log_start_offset=log.log_start_offset)
 
 
-async def _begun(appends: asyncio.Future[list[KafkaAppend]]) -> None:
-    """Wait until each task has made its first step, in which a batch of a known producer is appended."""
-    try:
-        await asyncio.sleep(0)
-    except asyncio.CancelledError:
-        appends.cancel()
-        raise
+class _Places:
+    """The places in their logs that the batches of one request take, or do not take because they are refused.
+
+    A batch whose producer the broker does not know waits for the controller before it takes its place.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+        self._all = asyncio.Event()
+        if not count:
+            self._all.set()
+
+    def one(self) -> Callable[..., None]:
+        """Return a function to call when a batch has taken its place, or has ended; further calls do nothing."""
+        is_taken = False
+
+        def take(*_: object) -> None:
+            nonlocal is_taken
+            if not is_taken:
+                is_taken = True
+                self._left -= 1
+                if not self._left:
+                    self._all.set()
+
+        return take
+
+    async def taken(self, appends: asyncio.Future[list[KafkaAppend]]) -> None:
+        """Wait until each batch has taken its place or has ended. If this is cancelled, so are the appends."""
+        try:
+            await self._all.wait()
+        except asyncio.CancelledError:
+            appends.cancel()
+            raise
 
 
 def _is_quick(batches: Sequence[KafkaBatch]) -> bool:

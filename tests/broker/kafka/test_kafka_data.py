@@ -27,7 +27,7 @@ from raftlog.broker.kafka import produce
 from raftlog.broker.kafka.fetch import KafkaPosition
 from raftlog.broker.kafka.produce import KafkaAppend, KafkaBatch
 from raftlog.checksum import crc32c
-from raftlog.errors import NotFoundError
+from raftlog.errors import InvalidRequestError, NotFoundError
 from raftlog.record.kafka.header import HEADER_BYTES
 from raftlog.security.identity import UNKNOWN_SENDER
 
@@ -210,6 +210,60 @@ async def test_overlapping_requests_of_a_connection_are_appended_in_their_order(
     answers = await asyncio.gather(*(frame.producing.append([one], **common) for one in batches))
     assert [number(one.error) for (one,) in answers] == [0] * 6
     assert [one.base_offset for (one,) in answers] == [0, 4_000, 4_001, 7_001, 7_002, 7_003]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_a_request_waits_while_an_earlier_one_of_its_connection_asks_for_its_producer(
+    frame: Frame, monkeypatch: pytest.MonkeyPatch, *, is_refused: bool
+):
+    """A broker that does not know a new producer's id yet asks the controller. The next request finds it known."""
+    producer, order = await frame.offsets.new_producer_id(), asyncio.Lock()
+    asked, answered = list[int](), asyncio.Event()
+
+    async def require_given(producer_id: int) -> None:
+        asked.append(producer_id)
+        if len(asked) == 1:
+            await answered.wait()
+            if is_refused:
+                raise InvalidRequestError("the cluster has not allocated it")
+
+    monkeypatch.setattr(frame.context.leader("t", 0), "_require_given", require_given)
+    common: dict[str, Any] = {"acks": -1, "timeout_ms": 10_000, "sender": UNKNOWN_SENDER, "order": order}
+    batches = [batch_of(b"v", producer=(producer, 0, sequence)) for sequence in range(3)]
+    appends = [asyncio.ensure_future(frame.producing.append([one], **common)) for one in batches]
+    while not asked:
+        await asyncio.sleep(0)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert asked == [producer]
+    answered.set()
+    answers = [(await one)[0] for one in appends]
+    assert [one.base_offset for one in answers if one.error is None] == [[0, 1, 2], [0, 1]][is_refused]
+    assert [number(one.error) for one in answers] == [[0, 0, 0], [42, 0, 0]][is_refused]
+    assert not order.locked()
+
+
+async def test_a_connection_that_ends_while_a_request_asks_for_its_producer(
+    frame: Frame, monkeypatch: pytest.MonkeyPatch
+):
+    producer, order, asked = await frame.offsets.new_producer_id(), asyncio.Lock(), asyncio.Event()
+
+    async def require_given(_: int) -> None:
+        asked.set()
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(frame.context.leader("t", 0), "_require_given", require_given)
+    common: dict[str, Any] = {"acks": -1, "timeout_ms": 10_000, "sender": UNKNOWN_SENDER, "order": order}
+    batches = [batch_of(b"v", producer=(producer, 0, sequence)) for sequence in range(2)]
+    appends = [asyncio.ensure_future(frame.producing.append([one], **common)) for one in batches]
+    await asked.wait()
+    for one in appends:
+        one.cancel()
+    await asyncio.wait(appends)
+    assert not order.locked()
+    assert await frame.producing.append([], **common) == []
+    monkeypatch.undo()
+    assert number((await frame.producing.append(batches[:1], **common))[0].error) == 0
 
 
 async def test_a_connection_that_ends_while_its_requests_overlap(frame: Frame):
