@@ -79,7 +79,8 @@ def encode_head(start_line: str, fields: Iterable[tuple[str, str | int]]) -> byt
 def _encoded(start_line: str, fields: tuple[tuple[str, str | int], ...]) -> bytes:
     text = "".join([start_line, "\r\n", *(f"{name}: {value}\r\n" for name, value in fields), "\r\n"])
     head = text.encode("latin-1")
-    if not _REQUEST.fullmatch(head) and not _STATUS.fullmatch(head):
+    lines = head.count(b"\r\n")
+    if lines != len(fields) + 2 or not (_REQUEST.fullmatch(head) or _STATUS.fullmatch(head)):
         raise ValueError(f"not the head of a message: {text!r:.200}")
     return head
 

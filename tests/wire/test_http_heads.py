@@ -43,3 +43,13 @@ def test_the_usual_reply_has_the_head_of_any_reply():
     assert usual.removesuffix(b"\r\n") + b"Connection: close\r\n\r\n" == closing
     later, *_ = encode_reply(RawReply(parts=[b"{}"]), 1_700_000_001, 0, closes=False)
     assert later != usual
+
+
+@pytest.mark.parametrize("value", ["a\r\nb: c", "a\r\n\r\n", "a\r\nb: c\r\nd: e", "a\n", "\r"])
+@pytest.mark.parametrize("name", ["Content-Type", "Authorization"])
+def test_a_value_that_would_begin_another_field_is_refused(name: str, value: str):
+    for start in ("POST / HTTP/1.1", "HTTP/1.1 200 OK"):
+        with pytest.raises(ValueError, match="head"):
+            http1.encode_head(start, [(name, value)])
+    with pytest.raises(ValueError, match="head"):
+        http1.encode_head(f"POST /{value} HTTP/1.1", [])
