@@ -153,7 +153,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             raftMinTimeout=settings.election_timeout_s[0],
             raftMaxTimeout=settings.election_timeout_s[1],
             leaderFallbackTimeout=settings.leader_fallback_s,
-            connectionTimeout=1.0,
+            connectionTimeout=max(1.0, settings.election_timeout_s[1]),
             commandsQueueSize=QUEUE_SIZE,
             commandsWaitLeader=False,
             dynamicMembershipChange=False,

@@ -49,8 +49,17 @@ class Recorder:
 class Cluster:
     """Voters 1..n; each can be closed and started again on its folder."""
 
-    def __init__(self, folder: Path, ports: list[int], *, key: bytes = KEY, snapshot_min_entries: int = 20_000) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        ports: list[int],
+        *,
+        key: bytes = KEY,
+        snapshot_min_entries: int = 20_000,
+        election_s: tuple[float, float] = (0.35, 0.7),
+    ) -> None:
         self.scrub_interval_ms = -1
+        self.election_s = election_s
         self.folder = folder
         self.key = key
         self.snapshot_min_entries = snapshot_min_entries
@@ -72,7 +81,11 @@ class Cluster:
             cluster_id="c",
             data_dir=self.folder / str(node_id),
             scrub_interval_ms=self.scrub_interval_ms,
-            engine=EngineSettings(snapshot_min_entries=self.snapshot_min_entries),
+            engine=EngineSettings(
+                election_timeout_s=self.election_s,
+                leader_fallback_s=self.election_s[0],
+                snapshot_min_entries=self.snapshot_min_entries,
+            ),
         )
         self.quorums[node_id] = PySyncObjQuorum(settings, machine, fatal=self.fatal.append)
         await self.quorums[node_id].start()

@@ -32,7 +32,8 @@ async def until_sound(cluster: Cluster, node_id: int) -> None:
 async def test_a_journal_and_a_snapshot_that_rot_are_whole_when_the_voter_starts_anew(
     tmp_path: Path, free_ports: Callable[[int], list[int]], caplog: pytest.LogCaptureFixture, names: list[str], at: int
 ):
-    async with Cluster(tmp_path, free_ports(3), snapshot_min_entries=50) as cluster:
+    # All voters share one process. If it is paused for longer than the timeout, another leader is elected.
+    async with Cluster(tmp_path, free_ports(3), snapshot_min_entries=50, election_s=(2.0, 3.0)) as cluster:
         await write(cluster, 0, ENTRIES)
         await cluster.close(1)
         cluster.scrub_interval_ms = 100
