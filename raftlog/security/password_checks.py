@@ -13,12 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from raftlog.errors import OverloadedError
-from raftlog.serving.workers import yield_processors
 
 PER_ADDRESS = 8
 """Checks of one address that run or wait."""
 IN_ALL = 512
-_THREAD = ThreadPoolExecutor(1, thread_name_prefix="logins", initializer=yield_processors)
+_THREAD = ThreadPoolExecutor(1, thread_name_prefix="logins")
 
 
 class PasswordChecks:

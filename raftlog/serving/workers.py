@@ -6,13 +6,9 @@ They hold Python's global lock for a few milliseconds at a time. The caller boun
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -25,25 +21,9 @@ T = TypeVar("T")
 INLINE_BYTES = 32 << 10
 """A body or response up to this size is handled on the loop: a thread switch would take longer."""
 
-LOW_PRIORITY = 10
-"""As `nice` counts: threads of this priority get a tenth of a busy processor's time."""
-
-
-def yield_processors() -> None:
-    """Give the calling thread `LOW_PRIORITY`: deriving a key may wait for the event loops of this machine.
-
-    Not for work that holds Python's global lock, because an event loop would wait for it. Only Linux has priorities of
-    threads; elsewhere this does nothing.
-    """
-    if sys.platform == "linux":
-        thread = threading.get_native_id()
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, thread, max(LOW_PRIORITY, os.getpriority(os.PRIO_PROCESS, thread)))
-
-
 _WORKERS = ThreadPoolExecutor(2, thread_name_prefix="requests")
 _STREAMS = ThreadPoolExecutor(2, thread_name_prefix="streams")
-_SECRETS = ThreadPoolExecutor(1, thread_name_prefix="passwords", initializer=yield_processors)
+_SECRETS = ThreadPoolExecutor(1, thread_name_prefix="passwords")
 """Deriving a key is slow on purpose. It has a thread of its own, so that no other request waits for it."""
 
 
