@@ -43,7 +43,13 @@ class Http:
             return Reply(response.status, response.headers, await response.read())
 
     async def create(self, topic: str, **settings: Any) -> Any:
-        reply = await self("POST", "/v1/topics", json={"topic": topic, "partitions": 1, **settings})
+        """Create a topic. Another controller may be elected meanwhile: then ask again, or find that it was created."""
+        asked = {"topic": topic, "partitions": 1, **settings}
+        reply = await self("POST", "/v1/topics", json=asked)
+        while reply.status != 201 and reply.json["error"]["retriable"]:
+            reply = await self("POST", "/v1/topics", json=asked)
+            if reply.status != 201 and reply.code == "TOPIC_ALREADY_EXISTS":
+                return (await self("GET", f"/v1/topics/{topic}")).json
         assert reply.status == 201, reply.body
         return reply.json
 
