@@ -27,7 +27,7 @@ from raftlog.coordinator.group.patterns import compiled
 from raftlog.coordinator.group.records import TargetEpochChanged, TopicMetadata
 from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
-from raftlog.errors import ErrorCode, InvalidRequestError, RetriableError, TransactionAbortedError
+from raftlog.errors import ErrorCode, RetriableError, TransactionAbortedError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import GROUPS_OF_BOTH_PROTOCOLS
 from raftlog.model import CONSUMER_OFFSETS, INTERNAL_TOPICS, BrokerId, ProducerEpoch, ProducerId
@@ -288,17 +288,7 @@ class GroupService:
 
     async def delete(self, group_id: str, *, timeout_ms: int) -> None:
         """Delete a group without members. After an error some of its offsets may be deleted."""
-
-        def decided(state: GroupsState, now: Now) -> Decision[int]:
-            return decide_deletion(state, now, group_id)
-
-        try:
-            await decide_all(self.runtime, group_id, decided, timeout_ms)
-        except InvalidRequestError as error:
-            if error.code is not ErrorCode.NON_EMPTY_GROUP:
-                raise
-            self.runtime.tick(group_id)  # The sessions of its members may have ended since the last tick.
-            await decide_all(self.runtime, group_id, decided, timeout_ms)
+        await decide_all(self.runtime, group_id, lambda state, now: decide_deletion(state, now, group_id), timeout_ms)
 
     async def listed(
         self, wanted: Wanted = ALL, sees: Callable[[str], bool] = lambda _: True

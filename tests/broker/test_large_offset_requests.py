@@ -13,7 +13,7 @@ from raftlog.config import GroupConfig
 from raftlog.coordinator.group.offsets import MAX_OFFSETS, OFFSETS_AT_ONCE
 from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime import Decision, Now
-from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
+from raftlog.errors import InvalidRequestError, NotFoundError
 from raftlog.model import TopicPartition
 from raftlog.runtime import SystemClock
 from raftlog.wire.groups import (
@@ -53,9 +53,6 @@ class Runtime:
         self.shard.write(decision.records)
         await asyncio.sleep(0)
         return decision.response
-
-    def tick(self, key: str) -> None:
-        self.shard.pass_time(0)
 
 
 class Joins:
@@ -179,19 +176,4 @@ async def test_the_deletion_of_a_group(groups: GroupService, runtime: Runtime):
     assert GROUP not in runtime.shard.state.groups
     require_small(runtime)
     runtime.shard.fail_over(compacted=True)
-    assert (runtime.shard.state.groups, runtime.shard.state.offsets) == ({}, {})
-
-
-async def test_a_group_whose_members_sessions_have_just_ended_is_deleted(groups: GroupService, runtime: Runtime):
-    """Also between two ticks: clients delete a group as soon as its sessions must have ended."""
-    runtime.shard.heartbeat("m", 0, topics=("large",))
-    runtime.shard.commit(5, topic="large", member="m", epoch=1)
-    for _ in range(2):
-        with pytest.raises(InvalidRequestError) as refused:
-            await groups.delete(GROUP, timeout_ms=5_000)
-        assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
-        runtime.shard.now_ms += GroupConfig().session_timeout_ms - 1
-        runtime.shard.heartbeat("m", 1)
-    runtime.shard.now_ms += GroupConfig().session_timeout_ms
-    await groups.delete(GROUP, timeout_ms=5_000)
     assert (runtime.shard.state.groups, runtime.shard.state.offsets) == ({}, {})

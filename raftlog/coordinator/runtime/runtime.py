@@ -111,14 +111,6 @@ class CoordinatorRuntime(Generic[S]):
         """Decide in the shard of one partition; see `Shard.decide`."""
         return await self._shard(partition).decide(decide, timeout_ms=timeout_ms)
 
-    def tick(self, key: str) -> None:
-        """Let the shard of `key` decide now what has timed out, without waiting for its next tick.
-
-        Raises:
-            StaleRouteError: NOT_COORDINATOR.
-        """
-        self._shard(self.partition_of(key)).tick()
-
     def epoch_of(self, key: str) -> LeaderEpoch:
         """Return the leader epoch in which this broker coordinates `key`.
 
