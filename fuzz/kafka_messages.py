@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from raftlog.wire.kafka.reader import LOOP_ELEMENTS
 GOLDEN = Path(__file__).parents[1] / "tests" / "wire" / "kafka" / "golden" / "messages.txt"
 _HEAD_BYTES = 3
 """Of an input: the API's key, the version, and 0 for a request or 1 for a response. The message follows."""
-_LOOP_S, _BYTES_OF_A_BYTE, _FREE_BYTES = 0.05, 3, 4 << 20
+_LOOP_S, _RUNS, _BYTES_OF_A_BYTE, _FREE_BYTES = 0.05, 5, 3, 4 << 20
 
 
 class KafkaMessages(MutatedBatches):
@@ -48,22 +49,37 @@ def mutated(data: bytes, how: list[Any]) -> bytes:
     return data[:_HEAD_BYTES] + changed(data[_HEAD_BYTES:], how)
 
 
+def _shortest(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of `work`, the least of some runs: one run may contain a garbage collection."""
+    took = math.inf
+    for _ in range(_RUNS):
+        began = time.thread_time()
+        work()
+        took = min(took, time.thread_time() - began)
+        if took <= _LOOP_S:
+            break
+    return took
+
+
 def judge(data: bytes) -> str:
     """Return what the codec did wrong with a message, or ""."""
     if len(data) < _HEAD_BYTES or data[0] not in APIS:
         return ""
     codec = (response_codec if data[2] else request_codec)(data[0])
     version, body = data[1], memoryview(data)[_HEAD_BYTES:]
-    tracemalloc.start()
-    began = time.thread_time()
-    try:
-        message = codec.decode(version, body, max_elements=LOOP_ELEMENTS)
-    except KafkaProtocolError:
-        message = None
-    took, peak = time.thread_time() - began, tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    if took > 3 * _LOOP_S:  # tracemalloc takes two thirds of it
+
+    def decode() -> Any:
+        try:
+            return codec.decode(version, body, max_elements=LOOP_ELEMENTS)
+        except KafkaProtocolError:
+            return None
+
+    took = _shortest(decode)
+    if took > _LOOP_S:
         return f"took {1000 * took:.0f} ms"
+    tracemalloc.start()
+    message, peak = decode(), tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     if peak > _FREE_BYTES + _BYTES_OF_A_BYTE * len(data):
         return f"took {peak} bytes for a message of {len(data)}"
     if message is None:

@@ -120,6 +120,7 @@ class Controller:
         self.image, records = replay_command(before, index, payload)
         if self.is_active:
             self.metrics.note_decision(before, records)
+        self._writer.effects.applied(self.image)
         self._require_own_log()
         self.publisher.publish(self.image, records)
 
@@ -130,6 +131,7 @@ class Controller:
         """Start from a snapshot. The engine stops the process if this raises: an empty image must not be used."""
         self.image = image_from_plain(decode_plain(data, error=RaftlogError))
         assert self.image.offset <= index
+        self._writer.effects.skipped(self.image)
         self._require_own_log()
         self.publisher.restart_from(self.image)
 

@@ -3,7 +3,7 @@
 - A controller decides only after its own `BeginEpoch` is applied. By then every earlier entry is applied, and later
   commands of its predecessors have no effect.
 - After a commit with an unknown outcome, the controller begins a new epoch before it decides again. The lost command
-  is then either applied or void.
+  is then either applied or void. A controller that was replaced meanwhile learns which from the log, and answers then.
 - Urgent requests come first, one decision in each commit. Ordinary requests that wait meanwhile share a commit.
 - Decisions are pure, and run in a worker thread: fencing a broker changes each of its partitions. Raft's heartbeats
   must continue during that time, or each such decision would cost the controller its leadership.
@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -31,6 +32,7 @@ from raftlog.errors import (
 )
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.controller.grouping import Decide, decide_together
+from raftlog.metadata_quorum.decision_effects import DecisionEffects, Effect
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.metrics import QuorumMetrics
 from raftlog.metadata_quorum.priority_lock import PriorityLock
@@ -49,6 +51,18 @@ MAX_WAITING = 1_024
 MAX_TOGETHER = 64
 """Ordinary decisions in one commit."""
 _RETRY_S = 0.05
+_LATE_S = 0.5
+"""How long after a proposal's timeout the log may still show the outcome; less than a broker waits longer."""
+
+
+class _InDoubtError(UnknownOutcomeError):
+    """A decision was proposed, and its effect is not known yet."""
+
+    def __init__(self, message: str, effect: Effect, deadline: float) -> None:
+        super().__init__(message)
+        self.effect = effect
+        self.deadline = deadline
+        """By the event loop's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,8 @@ class _Made:
     epoch: int
     offset: Offset
     committed: bool
+    doubt: _InDoubtError | None = None
+    """The error of the commit, if it is not known yet whether they took effect."""
 
 
 _Waiting: TypeAlias = tuple[Decide, asyncio.Future[tuple[_Made, Any]]]
@@ -100,6 +116,7 @@ class DecisionWriter:
         self._epoch: int | None = None
         self._sequence = 0
         self._next_read: asyncio.Task[None] | None = None
+        self.effects = DecisionEffects()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"decisions of controller {node_id}")
 
     def close(self) -> None:
@@ -133,6 +150,7 @@ class DecisionWriter:
             confirm: a response without records, or an error, must also come from the active controller. A commit
                 proves that; concurrent requests share one. Without it such a response may be based on a stale image.
             urgent: decide before ordinary requests, which share commits; for requests that keep brokers in the cluster.
+                After a commit with an unknown outcome they raise at once, to reach the next active controller.
 
         Raises:
             OverloadedError: too many requests wait already; nothing was done.
@@ -142,6 +160,8 @@ class DecisionWriter:
         if urgent:
             async with self._lock.acquire(urgent=True):
                 made = await self._decide([decide])
+            if made.doubt is not None:
+                raise made.doubt
             outcome = made.outcomes[0]
         else:
             made, outcome = await self._join(decide)
@@ -191,9 +211,27 @@ class DecisionWriter:
                 raise
             return
         self._waiting.extendleft(reversed(group[len(made.outcomes) :]))
-        for (_, answer), outcome in zip(group, made.outcomes, strict=False):
+        group = group[: len(made.outcomes)]
+        if made.doubt is None:
+            _answer(group, made)
+        else:  # Without the lock: requests that wait for it are to reach the next active controller at once.
+            work = self._answer_later(group, made, made.doubt)
+            self._tasks.spawn(work, name="decision in doubt", awaited=True)
+
+    async def _answer_later(self, group: Sequence[_Waiting], made: _Made, doubt: _InDoubtError) -> None:
+        """Answer a group whose commit failed with an unknown outcome, once the log shows what became of it."""
+        error: RaftlogError = doubt
+        try:
+            async with asyncio.timeout_at(doubt.deadline):
+                if await doubt.effect:
+                    _answer(group, made)
+                    return
+                error = self._void()
+        except (TimeoutError, asyncio.CancelledError):
+            doubt.effect.cancel()
+        for _, answer in group:
             if not answer.done():
-                answer.set_result((made, outcome))
+                answer.set_exception(error)
 
     async def _decide(self, decisions: Sequence[Decide]) -> _Made:
         """Decide, and commit all of it at once; the caller holds the lock."""
@@ -201,7 +239,10 @@ class DecisionWriter:
         group = await self._run_in_thread(partial(decide_together, image), decisions)
         if not group.records:
             return _Made(group.outcomes, epoch, image.offset, committed=False)
-        offset = await self._commit(epoch, group.records)
+        try:
+            offset = await self._commit(epoch, group.records)
+        except _InDoubtError as error:
+            return _Made(group.outcomes, epoch, image.offset, committed=True, doubt=error)
         self._metrics.unclean_elections += len(group.unclean)
         for message in group.unclean:
             _log.error("%s", message)
@@ -213,12 +254,10 @@ class DecisionWriter:
         Raises:
             RetriableError: another controller may have decided in between; nothing was done.
         """
-        await self.read()
+        with suppress(UnknownOutcomeError):  # Of the commit, which changes nothing; the epoch is abandoned.
+            await self.read()
         if self._epoch != epoch:
-            raise RetriableError(
-                f"controller {self._node_id} was replaced while it decided; nothing was done",
-                code=ErrorCode.QUORUM_NOT_AVAILABLE,
-            )
+            raise self._void()
 
     async def read(self) -> None:
         """Prove by a commit that this controller is the active one. Concurrent callers share one commit."""
@@ -239,6 +278,8 @@ class DecisionWriter:
         commands = await self._run_in_thread(encode, records) if records else encode(records)
         self._require_active()  # Another controller may have been elected during the encoding.
         self._sequence += len(commands)
+        deadline = asyncio.get_running_loop().time() + self._timeout_ms / 1000 + _LATE_S
+        effect = self.effects.expect(epoch, self._sequence)
         offset, done = -1, 0
         try:
             for command in commands:
@@ -250,10 +291,19 @@ class DecisionWriter:
             nothing_done = done == 0 and isinstance(error, StaleRouteError | OverloadedError)
             if not nothing_done:
                 self._abandon_epoch()
-            raise
-        if self._image().controller_epoch != epoch:
-            raise UnknownOutcomeError(f"controller {self._node_id} was replaced while it decided")
+            if nothing_done or not isinstance(error, RaftlogError):
+                effect.cancel()
+                raise
+            raise _InDoubtError(error.message, effect, deadline) from error
+        if not await effect:
+            raise self._void()
         return offset
+
+    def _void(self) -> RetriableError:
+        return RetriableError(
+            f"controller {self._node_id} could not commit before a new controller epoch began; nothing was done",
+            code=ErrorCode.QUORUM_NOT_AVAILABLE,
+        )
 
     async def _run_in_thread(self, work: Callable[[T], R], argument: T) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
@@ -296,3 +346,10 @@ class DecisionWriter:
                 details={"controller_id": leader},
             )
         return self._epoch
+
+
+def _answer(group: Sequence[_Waiting], made: _Made) -> None:
+    """Answer the requests whose decisions were made."""
+    for (_, answer), outcome in zip(group, made.outcomes, strict=True):
+        if not answer.done():
+            answer.set_result((made, outcome))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -90,6 +91,8 @@ class PySyncObjQuorum:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._tick_due = False
+        self._ticked = math.inf
+        """When the last tick ended, by the monotonic clock."""
 
     @property
     def node_id(self) -> ControllerId:
@@ -218,7 +221,9 @@ class PySyncObjQuorum:
         self._tick_due = False
         if self._engine is None:
             return
+        self._engine.extend_deadlines(time.monotonic() - self._ticked - TICK_S)
         self._engine.tick()
+        self._ticked = time.monotonic()
         self._report_leader(self._engine)
 
     def _report_leader(self, engine: RaftEngine) -> None:

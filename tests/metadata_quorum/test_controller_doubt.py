@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from controller_support import Bench, joined, turns
 from metadata_support import MemoryQuorum
 
-from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, RetriableError, UnknownOutcomeError
+from raftlog.errors import (
+    ErrorCode,
+    OverloadedError,
+    RaftlogError,
+    RetriableError,
+    StaleRouteError,
+    UnknownOutcomeError,
+)
+from raftlog.metadata_quorum import decision_writer
 from raftlog.metadata_quorum.records import BeginEpoch, Command, encode_command
 from raftlog.wire.metadata import CreateTopicRequest
+
+SUCCESSOR = encode_command(Command(controller_epoch=-1, sequence=-1, records=(BeginEpoch(controller_id=102),)))
+"""What controller 102 commits first after its election."""
 
 
 @pytest.fixture
@@ -99,8 +111,7 @@ async def test_a_command_that_was_lost_and_then_applied_counts_and_the_next_deci
         raise UnknownOutcomeError("the answer was lost")
 
     bench.quorum.propose = lose_the_answer  # type: ignore[method-assign]
-    with pytest.raises(UnknownOutcomeError):
-        await create(bench, "t")
+    await create(bench, "t")
     await bench.active()
     with pytest.raises(RaftlogError) as again:
         await create(bench, "t")
@@ -108,18 +119,113 @@ async def test_a_command_that_was_lost_and_then_applied_counts_and_the_next_deci
     assert again.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-async def test_a_decision_that_a_successors_epoch_overtook_is_void_and_said_to_be_unknown(bench: Bench):
+async def test_a_decision_that_a_successors_epoch_overtook_is_void(bench: Bench):
     bench.quorum.hold = asyncio.Event()
     overtaken = create(bench, "overtaken")
     await bench.until(lambda: bench.quorum.held == 1)
-    successor = Command(controller_epoch=-1, sequence=-1, records=(BeginEpoch(controller_id=102),))
-    bench.quorum.commit(encode_command(successor))
+    bench.quorum.commit(SUCCESSOR)
     bench.quorum.hold.set()
 
-    with pytest.raises(UnknownOutcomeError, match="was replaced while it decided"):
+    with pytest.raises(RetriableError, match="a new controller epoch began; nothing was done") as refused:
         await overtaken
+    assert refused.value.code is ErrorCode.QUORUM_NOT_AVAILABLE
     assert bench.controller.image.names == {}
     assert bench.controller.image.controller_id == 102
+
+
+async def replaced(bench: Bench, *topics: str) -> tuple[list[asyncio.Future[str]], list[bytes]]:
+    """Let controller 102 replace this one while topics are created; return the requests and what was proposed."""
+    proposed, real = list[bytes](), bench.quorum.propose
+
+    async def lose(payload: bytes, *, timeout_ms: int) -> int:
+        proposed.append(payload)
+        bench.quorum.propose = real  # type: ignore[method-assign]
+        bench.quorum.elect(None)
+        raise UnknownOutcomeError("this controller was replaced")
+
+    bench.quorum.propose = lose  # type: ignore[method-assign]
+    requests = [create(bench, topic) for topic in topics]
+    await bench.until(lambda: bool(proposed))
+    await turns()
+    bench.quorum.elect(102)
+    return requests, proposed
+
+
+async def test_a_replaced_controller_answers_once_its_successor_has_committed_its_decision(bench: Bench):
+    requests, (proposed,) = await replaced(bench, "a", "b")
+    assert not any(request.done() for request in requests)
+
+    bench.quorum.commit(proposed)
+    bench.quorum.commit(SUCCESSOR)  # Both in one turn, as after one message of the successor.
+    answers = await asyncio.gather(*requests)
+
+    assert [answer.result for answer in answers] == [bench.controller.image.names[topic] for topic in ("a", "b")]
+
+
+async def test_a_replaced_controller_says_that_nothing_was_done_once_its_successor_has_begun_without_it(bench: Bench):
+    (request,), (proposed,) = await replaced(bench, "t")
+    bench.quorum.commit(SUCCESSOR)
+    with pytest.raises(RetriableError, match="nothing was done") as refused:
+        await request
+    assert refused.value.code is ErrorCode.QUORUM_NOT_AVAILABLE
+
+    bench.quorum.commit(proposed)  # Raft does not do that; if it did, the entry would change nothing.
+    assert bench.controller.image.names == {}
+
+
+async def test_requests_that_wait_behind_a_decision_in_doubt_are_sent_on_at_once(bench: Bench):
+    requests, (proposed,) = await replaced(bench, "doubtful")
+    with pytest.raises(StaleRouteError):
+        await create(bench, "next")
+    with pytest.raises(StaleRouteError):
+        await bench.controller.read()
+    assert not requests[0].done()
+    bench.quorum.commit(proposed)
+    await requests[0]
+
+
+async def test_an_outcome_that_the_log_does_not_show_in_time_is_said_to_be_unknown(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bench.controller._writer, "_timeout_ms", 10)
+    monkeypatch.setattr(decision_writer, "_LATE_S", 0.01)
+    requests, _ = await replaced(bench, "t", "u")
+    for request in requests:
+        with pytest.raises(UnknownOutcomeError, match="this controller was replaced"):
+            await request
+    assert bench.controller._writer.effects._pending == {}
+
+
+async def test_a_snapshot_in_place_of_the_entries_leaves_the_outcome_unknown(bench: Bench):
+    (request,), _ = await replaced(bench, "t")
+    other = Bench()
+    other.quorum.commit(SUCCESSOR)
+    other.quorum.commit(SUCCESSOR)
+    other.quorum.log *= 5
+    image = replace(
+        other.controller.image, controller_epoch=10, offset=10, cluster_id=bench.controller.image.cluster_id
+    )
+    other.controller.image = image
+    bench.controller.load_snapshot(10, other.controller.take_snapshot())
+    with pytest.raises(UnknownOutcomeError, match="this controller was replaced"):
+        await request
+    await other.controller.close()
+
+
+async def test_a_controller_that_closes_answers_that_a_decision_in_doubt_is_unknown(bench: Bench):
+    (request,), _ = await replaced(bench, "t")
+    await bench.controller.close()
+    with pytest.raises(UnknownOutcomeError):
+        await request
+
+
+async def test_a_refusal_by_a_controller_that_is_replaced_is_sent_on(bench: Bench):
+    """It decided on an image that may be stale, and changed nothing: the next active controller is to decide."""
+    await create(bench, "t")
+    (request,), _ = await replaced(bench, "t")
+    with pytest.raises(RetriableError, match="nothing was done") as refused:
+        await request
+    assert refused.value.code is ErrorCode.QUORUM_NOT_AVAILABLE
 
 
 async def test_beginning_an_epoch_is_tried_until_it_succeeds_or_another_leads():

@@ -9,7 +9,14 @@ import pytest
 from controller_support import Bench, joined
 from test_controller_doubt import create
 
-from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, StaleRouteError, UnknownOutcomeError
+from raftlog.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    OverloadedError,
+    RetriableError,
+    StaleRouteError,
+    UnknownOutcomeError,
+)
 from raftlog.metadata_quorum import decision_writer
 from raftlog.metadata_quorum.controller import grouping
 from raftlog.metadata_quorum.controller.decision import Decision
@@ -56,9 +63,12 @@ async def test_each_decision_sees_those_before_it(bench: Bench):
     assert refused.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-@pytest.mark.parametrize("failure", [StaleRouteError("deposed"), UnknownOutcomeError("lost")])
-async def test_a_commit_that_fails_fails_for_all(bench: Bench, failure: Exception):
-    """Also for a request that was refused because of an earlier one: that one may not take effect."""
+@pytest.mark.parametrize(
+    ("failure", "answered"),
+    [(StaleRouteError("deposed"), StaleRouteError), (UnknownOutcomeError("lost"), RetriableError)],
+)
+async def test_a_commit_that_fails_fails_for_all(bench: Bench, failure: Exception, answered: type[Exception]):
+    """Also for a request that was refused because of an earlier one: that one did not take effect."""
     hold, first = await held(bench)
     waiting = [create(bench, "twice"), create(bench, "twice"), create(bench, "other")]
     await asyncio.sleep(0)
@@ -67,7 +77,7 @@ async def test_a_commit_that_fails_fails_for_all(bench: Bench, failure: Exceptio
     bench.quorum.errors = [failure]
     answers = await asyncio.gather(*waiting, return_exceptions=True)
 
-    assert [type(answer) for answer in answers] == [type(failure)] * 3
+    assert [type(answer) for answer in answers] == [answered] * 3
     await bench.active()
     await create(bench, "next")
     assert set(bench.controller.image.names) == {"first", "next"}

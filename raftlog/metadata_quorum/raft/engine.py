@@ -39,7 +39,7 @@ _FOLLOWER = 0
 _PRE_VOTE_RETRY_S = 0.002
 _FORFEITED_VOTE = "?"
 """Placeholder for a vote whose recipient is unknown: the voter must not vote in that term."""
-_LONG_TICK_S = 0.05
+_LONG_PAUSE_S = 0.05
 _MAX_JOURNAL_BYTES = 16 << 20
 """A larger journal causes a snapshot before there are many entries: entries after a snapshot are in memory."""
 
@@ -101,8 +101,9 @@ class EngineSettings:
 
     election_timeout_s: tuple[float, float] = (0.35, 0.7)
     """A follower that hears no leader for a random time in this range stands for election."""
-    leader_fallback_s: float = 0.35
-    """A leader that hears no majority for this long resigns."""
+    leader_fallback_s: float = 0.7
+    """A leader that hears no majority for this long resigns. Followers may wait as long before they stand for election:
+    a leader that resigned earlier would only leave the cluster without one."""
     batch_bytes: int = BATCH_BYTES
     """The most bytes of entries in one message."""
     snapshot_min_entries: int = 20_000
@@ -144,6 +145,10 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._guard: Guard | None = None
         self._pre_votes: tuple[int, set[str], float] | None = None
         self._last_sent: tuple[int, int] = (0, 0)
+        self._extended_contact: float | None = None
+        """The leader's last contact, if it was extended already."""
+        self._extended_responses: dict[Node, float] = {}
+        """Of each other voter: its last response, if it was extended already."""
         guarded = GuardedWire(wire)
         conf = SyncObjConf(
             autoTick=False,
@@ -302,7 +307,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         with self._stopping_on_disk_errors():
             self._guard.rejoin.tick()
             self.doTick(0.0)
-            self._extend_deadlines(self._now() - started)
+            self.extend_deadlines(self._now() - started)
             if self._journal.size > _MAX_JOURNAL_BYTES:
                 self.forceLogCompaction()
         if self.is_leader:
@@ -313,19 +318,25 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
                 self.sync()
                 self._SyncObj__sendAppendEntries()
 
-    def _extend_deadlines(self, busy_s: float) -> None:
-        """Extend deadlines by the time that applying a large decision took.
+    def extend_deadlines(self, pause_s: float) -> None:
+        """Extend deadlines by a time in which this voter could read no message, unless it was short.
 
-        Messages received during that time wait in the sockets, and the core checks its deadlines before it reads them.
+        It applied a large decision, waited for its disk, or its process or machine was paused. What the other voters
+        sent meanwhile waits in the sockets, and the core checks its deadlines before it reads that. Each deadline is
+        extended once after each message: a voter that pauses again and again still stands for election, and resigns.
         """
-        if busy_s < _LONG_TICK_S:
+        if pause_s < _LONG_PAUSE_S:
             return
-        assert self._guard is not None
-        self._SyncObj__raftElectionDeadline += busy_s  # type: ignore[assignment]
-        self._guard.last_leader_contact += busy_s
-        last_response = self._SyncObj__lastResponseTime
-        for node in last_response:
-            last_response[node] += busy_s
+        guard, last_response, now = self._guard, self._SyncObj__lastResponseTime, self._now()
+        assert guard is not None
+        if guard.last_leader_contact != self._extended_contact:
+            guard.last_leader_contact = self._extended_contact = min(guard.last_leader_contact + pause_s, now)
+            deadline = self._SyncObj__raftElectionDeadline
+            latest = max(deadline, now + self.conf.raftMaxTimeout)
+            self._SyncObj__raftElectionDeadline = min(deadline + pause_s, latest)
+        for node, heard in last_response.items():
+            if heard != self._extended_responses.get(node):
+                last_response[node] = self._extended_responses[node] = min(heard + pause_s, now)
 
     def repair_files(self) -> Corruption:
         """Check the files again, and rewrite damaged ones from memory; return what was damaged."""

@@ -83,7 +83,7 @@ class Cluster:
             scrub_interval_ms=self.scrub_interval_ms,
             engine=EngineSettings(
                 election_timeout_s=self.election_s,
-                leader_fallback_s=self.election_s[0],
+                leader_fallback_s=self.election_s[1],
                 snapshot_min_entries=self.snapshot_min_entries,
             ),
         )

@@ -149,3 +149,27 @@ async def test_strangers_get_nothing_and_break_nothing(tmp_path: Path, free_port
 
         assert len(answer) <= 2 + len(str(address)) + 16  # Its name and a nonce; never a proof.
         assert await cluster.quorums[await cluster.leader()].propose(b"x", timeout_ms=5_000) > 0
+
+
+async def test_a_pause_of_all_voters_at_once_costs_no_election(tmp_path: Path, free_ports: Ports):
+    """As when a machine with all of them stalls: each voter was silent only while the others could not read."""
+    async with Cluster(tmp_path, free_ports(3)) as cluster:
+        leader = await cluster.leader()
+        term = cluster.quorums[leader].status().term
+        for number in range(3):
+            time.sleep(1.5)  # noqa: ASYNC251  (the pause)
+            await cluster.quorums[leader].propose(b"%d" % number, timeout_ms=5_000)
+        await cluster.all_applied(3)
+
+        assert (await cluster.leader(), cluster.quorums[leader].status().term) == (leader, term)
+
+
+async def test_a_leader_outlasts_a_silence_in_which_no_follower_may_be_elected(tmp_path: Path, free_ports: Ports):
+    async with Cluster(tmp_path, free_ports(3), election_s=(0.3, 1.5)) as cluster:
+        leader = await cluster.leader()
+        for other in [node_id for node_id in (1, 2, 3) if node_id != leader]:
+            await cluster.close(other)
+        closed = time.monotonic()
+        await cluster.machines[leader].until(lambda: cluster.machines[leader].leader is None)
+
+        assert time.monotonic() - closed > 1.2
