@@ -12,9 +12,11 @@ from raftlog.coordinator.runtime.shard import Shard
 from raftlog.coordinator.transaction.core import TransactionCoordinator
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.controller import brokers, damage, elections, grouping, isr, producer_ids
+from raftlog.metadata_quorum.decision_effects import DecisionEffects
 from raftlog.metadata_quorum.decision_writer import DecisionWriter
 from raftlog.metadata_quorum.http import ControllerRoutes
 from raftlog.metadata_quorum.publisher import Publisher
+from raftlog.metadata_quorum.raft.engine import RaftEngine
 from raftlog.partition import consumer_fetch
 from raftlog.partition.core import producers, read_replicas
 from raftlog.partition.core.fetch_sessions import LeaderSession, LeaderSessions
@@ -59,6 +61,25 @@ def an_elected_controller_decides_before_its_epoch_begins(patch: Any) -> None:
         "self._epoch = None",
         "self._epoch = self._image().controller_epoch if leader == self._node_id else None",
     )
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_controller_doubt.py")
+def a_decision_counts_though_a_later_epoch_voided_it(patch: Any) -> None:
+    patch.edit(DecisionEffects.applied, "set_result(False)", "set_result(True)")
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_controller_doubt.py")
+def a_snapshot_shows_that_a_decision_is_void(patch: Any) -> None:
+    """It contains the decision, perhaps."""
+    patch.edit(DecisionEffects.skipped, "effect.cancel()", "pass")
+
+
+@mutant
+@told_by("tests/metadata_quorum/raft/test_raft_quorum.py")
+def a_pause_counts_as_silence_of_the_others(patch: Any) -> None:
+    patch(RaftEngine, "extend_deadlines", lambda self, pause_s: None)
 
 
 @mutant
