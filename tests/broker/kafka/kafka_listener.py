@@ -69,7 +69,7 @@ class Handlers:
     async def heartbeat(self, call: KafkaCall, request: HeartbeatRequest) -> HeartbeatResponse:
         await self._work(request.group_id)
         if request.group_id == "throttled":
-            call.throttle_ms = 300
+            call.throttle_ms = 1_000
         if request.group_id == "refused":
             raise InvalidRequestError("it is wrong")
         if request.group_id == "bug":

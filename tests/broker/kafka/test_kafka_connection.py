@@ -184,10 +184,10 @@ async def test_a_handler_can_make_its_connection_pause():
         await kafka.send(heartbeat("throttled"), heartbeat(correlation=1))
         began = time.monotonic()
         _, answer = await kafka.answer(HEARTBEAT, 3)
-        assert answer.throttle_time_ms == 300
-        assert time.monotonic() - began < 0.2, "the answer does not wait"
+        assert answer.throttle_time_ms == 1_000
+        assert time.monotonic() - began < 0.9, "the answer does not wait"
         await kafka.heartbeat()
-        assert time.monotonic() - began > 0.25
+        assert time.monotonic() - began > 0.9
 
 
 async def test_a_sender_over_its_quota_is_answered_and_then_muted():
