@@ -51,6 +51,8 @@ MAX_WAITING = 1_024
 MAX_TOGETHER = 64
 """Ordinary decisions in one commit."""
 _RETRY_S = 0.05
+_ELECTION_S = 3.0
+"""How long after a proposal the log may show its outcome if this controller was replaced. An election is shorter."""
 _LATE_S = 0.5
 """How long after a proposal's timeout the log may still show the outcome; less than a broker waits longer."""
 
@@ -278,7 +280,8 @@ class DecisionWriter:
         commands = await self._run_in_thread(encode, records) if records else encode(records)
         self._require_active()  # Another controller may have been elected during the encoding.
         self._sequence += len(commands)
-        deadline = asyncio.get_running_loop().time() + self._timeout_ms / 1000 + _LATE_S
+        loop = asyncio.get_running_loop()
+        proposed_at = loop.time()
         effect = self.effects.expect(epoch, self._sequence)
         offset, done = -1, 0
         try:
@@ -294,6 +297,7 @@ class DecisionWriter:
             if nothing_done or not isinstance(error, RaftlogError):
                 effect.cancel()
                 raise
+            deadline = max(proposed_at + _ELECTION_S, loop.time() + _LATE_S)
             raise _InDoubtError(error.message, effect, deadline) from error
         if not await effect:
             raise self._void()

@@ -187,7 +187,7 @@ async def test_requests_that_wait_behind_a_decision_in_doubt_are_sent_on_at_once
 async def test_an_outcome_that_the_log_does_not_show_in_time_is_said_to_be_unknown(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(bench.controller._writer, "_timeout_ms", 10)
+    monkeypatch.setattr(decision_writer, "_ELECTION_S", 0.01)
     monkeypatch.setattr(decision_writer, "_LATE_S", 0.01)
     requests, _ = await replaced(bench, "t", "u")
     for request in requests:
