@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.model import INTERNAL_TOPICS, BrokerRegistration
+from raftlog.serving.workers import in_worker
+from raftlog.wire.codec import encode_json
 from raftlog.wire.metadata import BrokerInfo, PartitionInfo, TopicInfo
+
+_INLINE_PARTITIONS = 500
+"""Topics with up to this many partitions are rendered on the event loop, in a few milliseconds."""
 
 
 def broker_infos(image: MetadataImage) -> tuple[BrokerInfo, ...]:
@@ -45,3 +52,14 @@ def topic_info(topic: TopicImage) -> TopicInfo:
         configs=topic.configs,
         internal=topic.topic in INTERNAL_TOPICS,
     )
+
+
+async def topics_as_json(topics: Iterable[TopicImage], response: Callable[[tuple[TopicInfo, ...]], object]) -> bytes:
+    """Return `response(infos)` as JSON; in a worker thread if the topics have many partitions. Images never change."""
+    listed = tuple(topics)
+
+    def render() -> bytes:
+        return encode_json(response(tuple(map(topic_info, listed))))
+
+    many = sum(len(topic.partitions) for topic in listed) > _INLINE_PARTITIONS
+    return await in_worker(render) if many else render()

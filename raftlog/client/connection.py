@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -41,6 +41,8 @@ AVOIDED_S = 10.0
 PATIENCE_S = 1.0
 """After a leader has not answered for this long, other brokers are asked whether it still leads."""
 LOOK_EVERY_S = 0.5
+_MAX_QUERY_BYTES = 6_000
+"""Names of topics in one request for metadata: brokers refuse URLs of more than 8 KB."""
 
 
 class Connection:
@@ -150,15 +152,20 @@ class Connection:
             wanted = [topic for topic in topics if self.is_stale(topic, max_age_s=max_age_s)]
             if not wanted:
                 return
-            metadata = await self._newest_metadata(f"{paths.METADATA}?{'&'.join(f'topic={name}' for name in wanted)}")
-            self._brokers = {broker.broker_id: address_of(broker.url) for broker in metadata.brokers}
-            found = {info.topic: info for info in metadata.topics}
-            for topic in wanted:
-                self._refreshed_at[topic] = asyncio.get_running_loop().time()
-                if topic in found:
-                    self._topics[topic] = _grown(found[topic], self._topics.get(topic))
-                else:
-                    self._topics.pop(topic, None)
+            for some in _of_one_request(wanted):
+                path = f"{paths.METADATA}?{'&'.join(f'topic={name}' for name in some)}"
+                self._remember(some, await self._newest_metadata(path))
+
+    def _remember(self, topics: Sequence[str], metadata: ClientMetadata) -> None:
+        """Keep the metadata of some topics, and the brokers."""
+        self._brokers = {broker.broker_id: address_of(broker.url) for broker in metadata.brokers}
+        found = {info.topic: info for info in metadata.topics}
+        for topic in topics:
+            self._refreshed_at[topic] = asyncio.get_running_loop().time()
+            if topic in found:
+                self._topics[topic] = _grown(found[topic], self._topics.get(topic))
+            else:
+                self._topics.pop(topic, None)
 
     async def _newest_metadata(self, path: str) -> ClientMetadata:
         """Return metadata that is not older than the cached offset: a partitioned broker returns old leaders."""
@@ -341,6 +348,18 @@ class Connection:
 
     def _avoid(self, address: Address) -> None:
         self._avoided_until[address] = asyncio.get_running_loop().time() + AVOIDED_S
+
+
+def _of_one_request(topics: Iterable[str]) -> Iterator[list[str]]:
+    """Split names of topics into lists that fit a URL each."""
+    some, size = list[str](), 0
+    for topic in topics:
+        if some and size + len(topic) > _MAX_QUERY_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(topic)
+        size += len(topic) + len("&topic=")
+    yield some
 
 
 def _grown(found: TopicInfo, cached: TopicInfo | None) -> TopicInfo:

@@ -41,6 +41,8 @@ from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
 
 T = TypeVar("T")
 PIECE_BYTES = 256 << 10
+_SHOWN_URL = 300
+"""Characters of a URL in messages: it may name hundreds of topics."""
 MAX_ANSWER_BYTES = 256 << 20
 """The largest response other than raw batches; the metadata of 100,000 partitions takes a tenth of it."""
 
@@ -253,6 +255,7 @@ class HttpSession:
         self, address: Address, wanted: _Wanted, parts: Sequence[Buffer], headers: dict[str, str], timeout_ms: int
     ) -> Answer:
         method, url = wanted.method, f"{self.dialled(address).url}{wanted.path}"
+        shown = url if len(url) <= _SHOWN_URL else f"{url[:_SHOWN_URL]}..."
         if wanted.body is not None:
             headers["Content-Type"] = wanted.content_type
             headers["Content-Length"] = str(sum(len(part) for part in parts))
@@ -276,14 +279,14 @@ class HttpSession:
                 ) as response,
             ):
                 self.throttles.note(address, response.headers.get(media.THROTTLE_MS, ""))
-                body = await _read(method, url, response, self._max_answer_bytes)
-                return _answer(method, url, response.status, body, response.headers.get("Date", ""))
+                body = await _read(method, shown, response, self._max_answer_bytes)
+                return _answer(method, shown, response.status, body, response.headers.get("Date", ""))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise UnreachableError(f"cannot connect to {address} ({url}): {_why(error)}") from error
+            raise UnreachableError(f"cannot connect to {address} ({shown}): {_why(error)}") from error
         except TimeoutError as error:
-            raise UnknownOutcomeError(f"{method} {url}: no answer within {timeout_ms} ms") from error
+            raise UnknownOutcomeError(f"{method} {shown}: no answer within {timeout_ms} ms") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise UnknownOutcomeError(f"{method} {url}: connection lost: {error!r}") from error
+            raise UnknownOutcomeError(f"{method} {shown}: connection lost: {error!r}") from error
 
     def _sender_headers(self, address: Address, authorization: str) -> dict[str, str]:
         """Return the header fields that name the sender of a request to an address."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from raftlog.broker.console import sampler as module
 from raftlog.broker.console.sampler import Sampler
 
 
@@ -23,6 +27,22 @@ class FailsOnce(Sampler):
         self._next = asyncio.Event()
 
 
+class Counting(Sampler):
+    """A sampler whose samples are numbers. `opens` is set at the end of the next one, after the lingering time."""
+
+    number = 0
+    opens: asyncio.Event | None = None
+
+    async def _sample(self) -> None:
+        if self.opens is not None and not self.opens.is_set():
+            time.sleep(0.6)  # noqa: ASYNC251  (longer than LINGER_S)
+            self.opens.set()
+        self.number += 1
+        self._newest = b"%d" % self.number
+        self._next.set()
+        self._next = asyncio.Event()
+
+
 async def test_a_stream_goes_on_after_a_sample_that_failed():
     sampler = FailsOnce(cast("Any", SimpleNamespace()))
     events = sampler.events()
@@ -31,3 +51,22 @@ async def test_a_stream_goes_on_after_a_sample_that_failed():
         assert await anext(events) == b"second"
     await events.aclose()
     await sampler.close()
+
+
+async def test_a_page_that_opens_right_before_sampling_ends_gets_samples(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "LINGER_S", 0.5)
+    monkeypatch.setattr(module, "INTERVAL_S", 0.2)
+    sampler = Counting(cast("Any", SimpleNamespace()))
+    first = sampler.events()
+    async with asyncio.timeout(10):
+        await anext(first)
+        await anext(first)
+        await first.aclose()
+        sampler.opens = asyncio.Event()
+        await sampler.opens.wait()  # The lingering time passes during this sample.
+        second = sampler.events()
+        await anext(second)
+        samples = [await anext(second) for _ in range(3)]
+    await second.aclose()
+    await sampler.close()
+    assert len(set(samples)) == 3

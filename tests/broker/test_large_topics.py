@@ -33,12 +33,25 @@ async def read_by_url(url: str) -> None:
     assert "expected at most 1000 with follow=true" in refused["error"]["message"]
 
 
+async def read_metadata(broker: str) -> None:
+    """Read descriptions of the topic; a repeated name counts once."""
+    repeated = "&".join(["topic=large"] * 600)
+    async with aiohttp.ClientSession() as session:
+        for path in (f"metadata?{repeated}", "metadata", "topics"):
+            async with session.get(f"{broker}/v1/{path}") as response:
+                topics = orjson.loads(await response.read())["topics"]
+            assert [len(topic["partitions"]) for topic in topics if topic["topic"] == "large"] == [MAX_PARTITIONS]
+        async with session.get(f"{broker}/v1/topics/large") as response:
+            assert len(orjson.loads(await response.read())["partitions"]) == MAX_PARTITIONS
+
+
 async def test_a_topic_of_10_000_partitions_is_created_written_changed_and_deleted(cluster: LocalCluster):
     async with Admin(cluster.bootstrap, timeout_ms=60_000) as admin, Producer(cluster.bootstrap) as producer:
         await admin.create_topic("large", partitions=MAX_PARTITIONS, replication_factor=1)
         for partition in (0, MAX_PARTITIONS - 1):
             assert (await producer.send("large", b"x", partition=partition)).offset == 0
         await read_by_url(f"{cluster.public_url('broker-1')}/v1/topics/large/records")
+        await read_metadata(cluster.public_url("broker-1"))
         await admin.create_topic("small", partitions=1, replication_factor=1)
         await admin.alter_topic("large", configs={"retention_ms": 1_000_000})
         await producer.send("small", b"x", partition=0)

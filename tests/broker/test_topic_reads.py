@@ -136,6 +136,7 @@ async def test_compressed_answers(http: Http, topic: str, coding: str):
         ("partitions=7", 404, "partitions: the topic has partitions 0 to 2, received 7"),
         ("partitions=2-1", 400, "partitions: expected numbers and spans"),
         ("partitions=0-999999999", 400, "partitions: expected at most 10000"),
+        ("partitions=0-4999,0-4999,0", 400, "partitions: expected at most 10000"),
         ("partitions=²", 400, "partitions: expected numbers and spans"),
         ("from=yesterday", 400, "from: expected earliest, latest, a time in ISO 8601"),
         ("from=1700000000000", 400, "from: expected earliest, latest, a time in ISO 8601"),

@@ -76,6 +76,16 @@ class Logs:
         return isinstance(error, StaleRouteError)
 
 
+class Steady(Logs):
+    """A partition to which another record is appended every millisecond."""
+
+    async def fetch(self, positions: Sequence[Position], *, max_wait_ms: int, check_crcs: bool = False) -> list[Data]:
+        await asyncio.sleep(0.001)
+        (at,) = positions
+        self.logs[0] = [batch_at(at.offset, "other")]
+        return await super().fetch(positions, max_wait_ms=max_wait_ms, check_crcs=check_crcs)
+
+
 def stream(logs: Logs, **query: str) -> TopicStream:
     asked = parse(query)
     spans: dict[int, Any] = dict.fromkeys(logs.logs, (0, None if asked.follow else 2))
@@ -200,6 +210,18 @@ async def test_a_tail_says_something_while_nothing_comes(monkeypatch: pytest.Mon
         while b'"late"' not in await anext(lines):
             pass
     await lines.aclose()
+
+
+async def test_a_tail_says_something_while_other_records_come(monkeypatch: pytest.MonkeyPatch):
+    """Proxies cut a silent connection, and one whose reader has disappeared is noticed by writing to it."""
+    monkeypatch.setattr(tail, "HEARTBEAT_S", 0.3)
+    logs = Steady([])
+    lines = stream(logs, follow="true", key="wanted").pieces()
+    async with asyncio.timeout(5):
+        while await anext(lines) != b"\n":
+            pass
+    await lines.aclose()
+    assert len(logs.asked) > 1
 
 
 async def test_a_tail_ends_when_asking_again_does_not_help():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -38,6 +39,26 @@ async def test_a_broker_that_has_not_heard_of_added_partitions_takes_none_away()
 
 async def test_a_topic_that_was_recreated_has_the_partitions_of_the_new_one():
     assert await known_after(topic(4), topic(1, "other")) == topic(1, "other")
+
+
+async def test_many_topics_with_long_names_are_refreshed_in_requests_that_fit_a_url():
+    connection = Connection("http://127.0.0.1:1", timeout_ms=300)
+    names = [f"{number:04}{'x' * 200}" for number in range(100)]
+    asked = list[str]()
+
+    async def answer(cls: type, method: str, path: str) -> ClientMetadata:
+        asked.append(path)
+        brokers = (BrokerInfo(broker_id=1, url="http://127.0.0.1:1"),)
+        infos = tuple(replace(topic(1), topic=name) for name in names if name in path)
+        return ClientMetadata(cluster_id="c", metadata_offset=5, brokers=brokers, topics=infos)
+
+    with mock.patch.object(connection, "ask_any", answer):
+        await connection.refresh(names)
+    await connection.close()
+
+    assert len(asked) == 4
+    assert max(map(len, asked)) < 8_000
+    assert all(connection.cached_topic(name) for name in names)
 
 
 def test_who_names_the_topics_id_may_know_more_partitions_than_a_broker():

@@ -73,7 +73,7 @@ class Sampler:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         wanted_at = loop.time()
-        while (now := loop.time()) - wanted_at < LINGER_S:
+        while (now := loop.time()) - wanted_at < LINGER_S or self._listeners:
             wanted_at = now if self._listeners else wanted_at
             try:
                 await self._sample()

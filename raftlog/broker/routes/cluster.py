@@ -5,11 +5,11 @@ from __future__ import annotations
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import caller_timeout_ms, check_query, json_response
+from raftlog.broker.http import caller_timeout_ms, check_query, json_bytes, json_response
 from raftlog.broker.metadata_listener import READ_TIMEOUT_MS
 from raftlog.broker.openapi.parameters import CONSISTENCY, TOPIC_NAMES
 from raftlog.broker.routes.metadata_access import read_image
-from raftlog.broker.views import broker_infos, topic_info
+from raftlog.broker.views import broker_infos, topics_as_json
 from raftlog.errors import RetriableError
 from raftlog.metadata_quorum.image_codec import digest
 from raftlog.runtime import in_slices
@@ -18,7 +18,7 @@ from raftlog.wire import paths
 from raftlog.wire.admin import DigestResponse
 from raftlog.wire.answers import Alive, Ready
 from raftlog.wire.data import ProducerIdResponse
-from raftlog.wire.metadata import BrokersResponse, ClientMetadata, ClusterInfo, ControllerInfo
+from raftlog.wire.metadata import BrokersResponse, ClientMetadata, ClusterInfo, ControllerInfo, TopicInfo
 
 
 class ClusterRoutes:
@@ -84,19 +84,20 @@ class ClusterRoutes:
         """Return brokers and topics for a client's routing, from this broker's image."""
         check_query(request, TOPIC_NAMES)
         image = self._context.image
-        wanted = request.query.getall(TOPIC_NAMES.name, [])
+        wanted = dict.fromkeys(request.query.getall(TOPIC_NAMES.name, []))
         access, sender = self._context.access, sender_of(request)
         named = [image.topic(name) for name in wanted] if wanted else image.topics.values()
         found = [topic for topic in named if topic is not None]
         if not access.sees_all(sender):
             found = [one async for one in in_slices(found, 256) if access.sees(sender, "topic", one.topic)]
-        metadata = ClientMetadata(
-            cluster_id=self._context.config.cluster_id,
-            metadata_offset=self._context.listener.offset,
-            brokers=broker_infos(image),
-            topics=tuple(map(topic_info, found)),
-        )
-        return json_response(metadata)
+        offset, brokers = self._context.listener.offset, broker_infos(image)
+
+        def response(topics: tuple[TopicInfo, ...]) -> ClientMetadata:
+            return ClientMetadata(
+                cluster_id=self._context.config.cluster_id, metadata_offset=offset, brokers=brokers, topics=topics
+            )
+
+        return json_bytes(await topics_as_json(found, response))
 
     async def digest(self, request: web.Request) -> web.Response:
         """Return the fingerprint of this broker's image, to compare with other nodes'."""

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import operator
 from collections.abc import Mapping
 
 from aiohttp import web
 
 from raftlog.broker.administration import until_known_everywhere
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, json_response, read_json
+from raftlog.broker.http import check_query, json_bytes, json_response, read_json
 from raftlog.broker.internal_topics import require_ordinary
 from raftlog.broker.openapi.parameters import CONSISTENCY, PAGE
 from raftlog.broker.paging import ALL, Wanted, names_of
 from raftlog.broker.reassignments import moving
 from raftlog.broker.routes.metadata_access import administer, read_image
-from raftlog.broker.views import topic_info
+from raftlog.broker.views import topic_info, topics_as_json
 from raftlog.errors import UnknownOutcomeError
 from raftlog.metadata_quorum.image import TopicImage
 from raftlog.model import CLUSTER_RESOURCE, TopicId
 from raftlog.runtime import in_slices
 from raftlog.security.guard import sender_of
-from raftlog.wire import media, paths
+from raftlog.wire import paths
 from raftlog.wire.admin import (
     AdminResponse,
     AlterTopicBody,
@@ -30,7 +32,6 @@ from raftlog.wire.admin import (
     ReassignmentsResponse,
 )
 from raftlog.wire.answers import DeletedTopic
-from raftlog.wire.codec import encode_json
 from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, TopicInfo, TopicsResponse
 
 
@@ -46,6 +47,7 @@ class TopicRoutes:
         self._listed: Mapping[TopicId, TopicImage] | None = None
         self._listing = b""
         """The rendered listing of the topics of `_listed`, shared by all requests."""
+        self._rendering = asyncio.Lock()
 
     def add_to(self, app: web.Application) -> None:
         """Register every path."""
@@ -65,18 +67,28 @@ class TopicRoutes:
         if wanted != ALL or not access.sees_all(sender):
             page = await names_of(image.names, wanted, lambda name: access.sees(sender, "topic", name))
             found = [image.topic(name) async for name in in_slices(page.shown, 256)]
-            seen = tuple(topic_info(topic) for topic in found if topic is not None)
-            return json_response(TopicsResponse(topics=seen, matching=page.matching, next=page.next))
-        if image.topics is not self._listed:
-            topics = tuple(topic_info(topic) for topic in sorted(image.topics.values(), key=_name))
-            self._listing = encode_json(TopicsResponse(topics=topics, matching=len(topics)))
-            self._listed = image.topics
-        return web.Response(body=self._listing, content_type=media.JSON)
+            seen = [topic for topic in found if topic is not None]
+            matching, following = page.matching, page.next
+            return json_bytes(
+                await topics_as_json(
+                    seen, lambda infos: TopicsResponse(topics=infos, matching=matching, next=following)
+                )
+            )
+        async with self._rendering:
+            image = self._context.image  # As new as the one that was read, or newer.
+            if image.topics is not self._listed:
+                self._listing = await topics_as_json(
+                    sorted(image.topics.values(), key=_name),
+                    lambda infos: TopicsResponse(topics=infos, matching=len(infos)),
+                )
+                self._listed = image.topics
+            return json_bytes(self._listing)
 
     async def topic(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)
         await read_image(self._context, request)
-        return json_response(topic_info(self._context.topic(request.match_info["topic"])))
+        topic = self._context.topic(request.match_info["topic"])
+        return json_bytes(await topics_as_json([topic], operator.itemgetter(0)))
 
     async def create_topic(self, request: web.Request) -> web.Response:
         """Create a topic; answer once every live broker has its metadata, or after a second."""

@@ -102,12 +102,14 @@ def _partitions(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     found: dict[int, None] = {}
+    named = 0
     for item in text.split(","):
         first, dash, last = item.partition("-")
         last = last if dash else first
         if not _is_number(first) or not _is_number(last) or not int(first) <= int(last) < 10**9:
             raise InvalidRequestError(f"partitions: expected numbers and spans, as in 0,4-7, received {text!r:.80}")
-        if int(last) - int(first) + len(found) >= MAX_PARTITIONS:
+        named += int(last) - int(first) + 1  # A partition counts each time: what counts is the work.
+        if named > MAX_PARTITIONS:
             raise InvalidRequestError(f"partitions: expected at most {MAX_PARTITIONS}, received {text!r:.80}")
         found |= dict.fromkeys(range(int(first), int(last) + 1))
     return tuple(found)

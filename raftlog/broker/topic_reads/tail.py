@@ -56,7 +56,8 @@ class Tail:
                         self._at[position.partition] = loaded.next_offset
                         if loaded.next_offset > position.offset:
                             yield position, loaded
-                            told_at = loop.time()
+                            if loaded.rows.num_rows:  # Nothing is sent for records that the reader does not want.
+                                told_at = loop.time()
                 if loop.time() - told_at >= HEARTBEAT_S:  # Leaders send empty responses more often.
                     yield None
                     told_at = loop.time()
