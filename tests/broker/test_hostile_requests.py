@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import socket
 import time
@@ -198,6 +199,19 @@ async def test_ten_thousand_records_of_json_are_stored_while_others_are_served(
         assert [(reply.status, len(reply.json["offsets"])) for reply in replies] == [(200, 20_000)] * 4
         read = await http("GET", f"/v1/topics/{topic_name}-many/partitions/0/records?offset=0&max_bytes=50000000")
         assert [record["offset"] for record in read.json["records"]] == list(range(read.json["next_offset"]))
+
+
+@pytest.mark.parametrize(
+    "records",
+    [[{"key": "a" * 900_000, "value": 1}] * 2, [{"value": 1, "headers": [["h", "v"]] * 100_000}]],
+    ids=["long keys", "many headers"],
+)
+async def test_few_large_records_of_json_hold_no_loop(http: Http, topic: str, records: list[object]):
+    """Keys are hashed and headers encoded in a worker thread (`event_loops_keep_turning`)."""
+    body = json.dumps({"records": records}).encode()
+    for _ in range(3):
+        reply = await http("POST", f"/v1/topics/{topic}/records", data=io.BytesIO(body), headers=JSON)
+        assert reply.status in (200, 400), reply.body
 
 
 async def test_what_is_no_http_is_answered_in_our_form(cluster: LocalCluster):

@@ -14,10 +14,11 @@ from raftlog.broker.http import (
     RequestQuery,
     caller_timeout_ms,
     check_query,
+    decode_body,
     path_partition,
     query_choice,
     query_number,
-    read_json,
+    read_body,
 )
 from raftlog.broker.json_records import record_from_json
 from raftlog.broker.openapi.parameters import ACKS, TIMEOUT_MS, TRANSACTIONAL_ID
@@ -31,7 +32,7 @@ from raftlog.request_marks import current_request_id
 from raftlog.security.guard import sender_of
 from raftlog.security.identity import Sender, forwarded
 from raftlog.serving.error_bodies import error_body
-from raftlog.serving.workers import in_worker
+from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media, paths
 from raftlog.wire.answers import JsonProduceAnswer, RecordPlace
 from raftlog.wire.codec import decode_frame, encode_frame, encode_json, split_parts
@@ -105,8 +106,9 @@ class ProduceRoutes:
         topic = request.match_info["topic"]
         acks, timeout_ms = self._acks(request), self._timeout_ms(request)
         partitions = len(self._context.topic(topic).partitions)
-        command = await read_json(request, JsonProduceRequest)
-        few = len(command.records) <= FEW_RECORDS
+        body = await read_body(request, media.JSON)
+        command = await decode_body(JsonProduceRequest, body)
+        few = len(command.records) <= FEW_RECORDS and len(body) <= INLINE_BYTES
         if few:
             chosen, batches = self._build(topic, command, partitions)
         else:

@@ -26,7 +26,8 @@ LAY_OUT_S = 30.0
 """A file whose layout takes longer is returned only as a whole."""
 RESPITE_S = 60.0
 """After a layout was discarded, parts are refused for this long: a reader may still use the old layout."""
-_PART_BYTES = 200
+_LAYOUT_BYTES, _PART_BYTES, _SPAN_BYTES = 1_000, 200, 150
+"""Memory of a layout without its footer, of each piece, and of each partition."""
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
@@ -43,7 +44,9 @@ class Layout:
 
     @property
     def memory_bytes(self) -> int:
-        return len(self.footer) + _PART_BYTES * len(self.parts)
+        """What it takes, about: filtered files without rows count, too."""
+        variable = len(self.head) + len(self.footer)
+        return _LAYOUT_BYTES + variable + _PART_BYTES * len(self.parts) + _SPAN_BYTES * len(self.spans)
 
 
 class Layouts:
@@ -52,6 +55,8 @@ class Layouts:
     def __init__(self, max_bytes: int = MAX_REMEMBERED_BYTES) -> None:
         self._max_bytes = max_bytes
         self._known: OrderedDict[str, Layout] = OrderedDict()
+        self._bytes = 0
+        """Of all names and layouts."""
         self._forgotten: dict[str, float] = {}
         """The loop time at which each layout was discarded."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -87,13 +92,16 @@ class Layouts:
             return layout
 
     def _remember(self, name: str, layout: Layout) -> None:
+        if (before := self._known.get(name)) is not None:
+            self._bytes -= len(name) + before.memory_bytes
         self._known[name] = layout
         self._known.move_to_end(name)
-        while sum(known.memory_bytes for known in self._known.values()) > self._max_bytes:
+        self._bytes += len(name) + layout.memory_bytes
+        while self._bytes > self._max_bytes:
             self._forget(next(iter(self._known)))
 
     def _forget(self, name: str) -> None:
-        del self._known[name]
+        self._bytes -= len(name) + self._known.pop(name).memory_bytes
         self._forgotten[name] = asyncio.get_running_loop().time()
 
     def _rests(self, name: str) -> bool:
