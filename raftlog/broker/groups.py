@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -56,12 +56,24 @@ class JoinsTransactions(Protocol):
         ...
 
 
-class ImageTopics:
-    """The topics of a metadata image that groups may subscribe to: no internal topics."""
+MAX_MATCHED = 256
+"""Patterns whose topics are kept: each heartbeat may have another one."""
 
-    def __init__(self, image: MetadataImage) -> None:
+
+class ImageTopics:
+    """The topics of a metadata image that groups may subscribe to: no internal topics.
+
+    Args:
+        matching: the topics of patterns that are known already; the least recently used comes first.
+    """
+
+    def __init__(self, image: MetadataImage, matching: OrderedDict[str, tuple[str, ...]] | None = None) -> None:
         self._image = image
-        self._matching: dict[str, tuple[str, ...]] = {}
+        self._matching = OrderedDict[str, tuple[str, ...]]() if matching is None else matching
+
+    def of(self, image: MetadataImage) -> ImageTopics:
+        """Return the topics of the next image; what is known of patterns is kept if no topic came or went."""
+        return ImageTopics(image, self._matching if image.names is self._image.names else None)
 
     @property
     def version(self) -> int:
@@ -76,12 +88,31 @@ class ImageTopics:
         return None if found is None else TopicMetadata(topic_id=found.topic_id, partitions=len(found.partitions))
 
     def matching(self, pattern: str) -> Iterable[str]:
+        found = self._matching.get(pattern)
+        if found is None:
+            found = tuple(filter(compiled(pattern).matches, self._ordinary()))
+        return self._remember(pattern, found)
+
+    async def match(self, pattern: str) -> None:
+        """Find the topics of a pattern in slices, before a decision needs them.
+
+        Raises:
+            InvalidRequestError: it is no pattern.
+        """
         if pattern not in self._matching:
             fits = compiled(pattern).matches
-            self._matching[pattern] = tuple(
-                name for name in self._image.names if name not in INTERNAL_TOPICS and fits(name)
-            )
-        return self._matching[pattern]
+            found = tuple([name async for name in in_slices(self._ordinary(), 512) if fits(name)])
+            self._remember(pattern, found)
+
+    def _ordinary(self) -> Iterator[str]:
+        return (name for name in self._image.names if name not in INTERNAL_TOPICS)
+
+    def _remember(self, pattern: str, found: tuple[str, ...]) -> tuple[str, ...]:
+        self._matching[pattern] = found
+        self._matching.move_to_end(pattern)
+        if len(self._matching) > MAX_MATCHED:
+            self._matching.popitem(last=False)
+        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -142,7 +173,8 @@ class GroupService:
     def on_image(self, image: MetadataImage) -> None:
         """Apply newer metadata: coordinated partitions and subscribed topics may have changed."""
         topic = image.topic(CONSUMER_OFFSETS)
-        self._topics, self._partitions = ImageTopics(image), len(topic.partitions) if topic else 0
+        self._topics = self._topics.of(image)
+        self._partitions = len(topic.partitions) if topic else 0
         self.runtime.update_shards()
         for pulse in self._updates.values():
             pulse.fire()
@@ -157,6 +189,8 @@ class GroupService:
         if self.parked >= self._max_parked:
             wait_ms = 0  # Idle members must not exclude other requests. They send again after the interval.
         deadline = loop.time() + wait_ms / 1000
+        if request.pattern:
+            await self._topics.match(request.pattern)
         with listening([self._subscribe(group_id)]) as event:
             try:
                 while True:

@@ -14,7 +14,7 @@ class Empty:
     """A stream without rows, of a topic with many partitions; in place of `TopicStream`."""
 
     def __init__(self, end: int = 0) -> None:
-        self.spans = {partition: (0, end) for partition in range(PARTITIONS)}
+        self.spans = dict.fromkeys(range(PARTITIONS), (0, end))
 
     def begin(self) -> bytes:
         return b""

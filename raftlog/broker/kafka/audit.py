@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -16,10 +16,15 @@ _DEPTH = 3
 """How deep in a response error codes are looked for: topics, partitions."""
 
 
-async def audited(call: KafkaCall, work: Awaitable[Any], message: Any, *, is_change: bool) -> Any:
+async def audited(
+    call: KafkaCall, work: Awaitable[Any], message: Any, *, is_change: bool, often: Mapping[str, str] | None = None
+) -> Any:
     """Await a handler; note its request in the audit log if it is a change.
 
     A request with several entries is one line. It failed if one of them did.
+
+    Args:
+        often: an application may send it all the time: what is changed, by which equal requests are summed up.
     """
     audit = call.context.access.audit
     if audit is None or not is_change:
@@ -43,7 +48,14 @@ async def audited(call: KafkaCall, work: Awaitable[Any], message: Any, *, is_cha
         raise
     finally:
         if not is_denied:
-            audit.changed(call.sender, outcome=outcome, name={}, detail=detail_of(message), reason=reason)
+            audit.changed(
+                call.sender,
+                outcome=outcome,
+                name=often or {},
+                detail=detail_of(message),
+                reason=reason,
+                often=often is not None,
+            )
 
 
 def has_error(response: Any, depth: int = _DEPTH) -> bool:

@@ -18,6 +18,7 @@ from raftlog.security.authenticators import Identified
 from raftlog.security.guard import Guard
 from raftlog.security.identity import UNKNOWN_SENDER, Peer, Sender
 from raftlog.serving.limits import InflightLimits
+from raftlog.serving.workers import INLINE_BYTES
 
 FEW_ELEMENTS: Final = 2_000
 SOME_ELEMENTS: Final = 10_000
@@ -88,11 +89,21 @@ class KafkaCall:
     throttle_ms: int = 0
     """Set by a handler that wants the connection to pause after this answer, in ms. Quotas are counted apart."""
     held_bytes: int = 0
-    """Answer bytes that the handler counted (`inflight.hold_answer`), which are released when the answer is sent."""
+    """Answer bytes that the handler counted, which are released when the answer is sent."""
 
     @property
     def context(self) -> BrokerContext:
         return self.services.context
+
+    def hold_answer(self, size: int) -> None:
+        """Count `size` bytes more of the answer; a large answer is encoded in a worker thread.
+
+        Raises:
+            OverloadedError: too many bytes wait for slow readers; these were not counted.
+        """
+        self.services.inflight.hold_answer(size)
+        self.held_bytes += size
+        self.is_large = self.is_large or self.held_bytes > INLINE_BYTES
 
 
 Handler: TypeAlias = Callable[[KafkaCall, Any], Awaitable[Any]]

@@ -145,11 +145,10 @@ async def _read(
             call.throttle_ms = _CROWDED_MS
     size = sum(read.size for read in reads)
     try:
-        call.services.inflight.hold_answer(size)
+        call.hold_answer(size)
     except OverloadedError:
         call.throttle_ms = _CROWDED_MS
         return [replace(read, batches=(), aborted=()) for read in reads]
-    call.held_bytes = size
     return reads
 
 

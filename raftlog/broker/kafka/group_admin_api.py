@@ -13,7 +13,7 @@ from raftlog.coordinator.group.classic_views import ClassicDescription
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.runtime import in_slices
-from raftlog.wire.groups import GroupDescription, TopicPartitions
+from raftlog.wire.groups import GroupDescription, MemberDescription, TopicPartitions
 from raftlog.wire.kafka.messages import consumer_group_describe as consumer_groups
 from raftlog.wire.kafka.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -35,6 +35,8 @@ from raftlog.wire.kafka.messages.list_groups import ListedGroup, ListGroupsReque
 _MAX_GROUPS = 1_000
 """In one request: each one waits until its state is replicated."""
 _LARGE = 500
+_MEMBER_BYTES, _TOPIC_BYTES, _PARTITION_BYTES = 300, 100, 4
+"""About what a member, a topic and a partition take in an answer."""
 _FIRST_WITH_ERRORS = 6
 """DescribeGroups: earlier versions describe a group that does not exist as a dead one (KIP-1043)."""
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
@@ -46,9 +48,8 @@ async def handle_describe_groups(call: KafkaCall, request: DescribeGroupsRequest
     require_few(request.groups)
     found = [
         await _classic(call, group_id, request.include_authorized_operations)
-        async for group_id in in_slices(request.groups)
+        async for group_id in in_slices(dict.fromkeys(request.groups))
     ]
-    call.is_large = sum(len(one.members) for one in found) > _LARGE
     return DescribeGroupsResponse(groups=found)
 
 
@@ -56,6 +57,7 @@ async def _classic(call: KafkaCall, group_id: str, with_operations: bool) -> Des
     try:
         call.context.access.require(call.sender, "describe", "group", group_id)
         seen = await call.context.groups.classic.describe(group_id, timeout_ms=timeout_ms(call))
+        call.hold_answer(sum(_MEMBER_BYTES + len(one.metadata) + len(one.assignment) for one in seen.members))
     except NotFoundError as error:
         if call.api_version < _FIRST_WITH_ERRORS:
             return DescribedGroup(group_id=group_id, group_state="Dead")
@@ -114,7 +116,7 @@ async def handle_delete_groups(call: KafkaCall, request: DeleteGroupsRequest) ->
     """Delete groups without members, with their offsets."""
     require_few(request.groups_names)
     results = []
-    async for group_id in in_slices(request.groups_names):
+    async for group_id in in_slices(dict.fromkeys(request.groups_names)):
         number = 0
         try:
             call.context.access.require(call.sender, "delete", "group", group_id)
@@ -132,9 +134,8 @@ async def handle_consumer_group_describe(
     require_few(request.group_ids)
     found = [
         await _consumer(call, group_id, request.include_authorized_operations)
-        async for group_id in in_slices(request.group_ids)
+        async for group_id in in_slices(dict.fromkeys(request.group_ids))
     ]
-    call.is_large = sum(len(one.members) for one in found) > _LARGE
     return ConsumerGroupDescribeResponse(groups=found)
 
 
@@ -144,6 +145,7 @@ async def _consumer(call: KafkaCall, group_id: str, with_operations: bool) -> co
         seen = await call.context.groups.describe(group_id, timeout_ms=timeout_ms(call))
         if seen.kind != "consumer":
             raise NotFoundError(f"group {group_id!r} is a classic group", code=ErrorCode.GROUP_ID_NOT_FOUND)
+        call.hold_answer(sum(map(_member_bytes, seen.members)))
     except RaftlogError as error:
         return consumer_groups.DescribedGroup(
             group_id=group_id, error_code=error_number(error, "group"), error_message=error.message
@@ -152,6 +154,12 @@ async def _consumer(call: KafkaCall, group_id: str, with_operations: bool) -> co
     if with_operations:
         described.authorized_operations = authorized_operations(call, "group", group_id)
     return described
+
+
+def _member_bytes(member: MemberDescription) -> int:
+    parts = (*member.assignment, *member.target)
+    numbers = sum(len(part.partitions) for part in parts)
+    return _MEMBER_BYTES + _TOPIC_BYTES * (len(member.topics) + len(parts)) + _PARTITION_BYTES * numbers
 
 
 def _plainly(call: KafkaCall, seen: GroupDescription) -> consumer_groups.DescribedGroup:

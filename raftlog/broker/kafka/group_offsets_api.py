@@ -37,15 +37,21 @@ _SEVERAL_GROUPS = 8
 _MAX_GROUPS = 1_000
 _LARGE = 500
 _SLICE = 512
+_OFFSET_BYTES = 50
+"""About what an offset without its metadata takes in an answer."""
 Wanted: TypeAlias = Mapping[str, Sequence[int]]
 """Partitions by topic."""
 
 
 async def handle_offset_commit(call: KafkaCall, request: commits.OffsetCommitRequest) -> commits.OffsetCommitResponse:
-    """Commit offsets. A commit without a member is in the audit log: an administrator resets offsets so."""
-    is_reset = not request.member_id and request.generation_id_or_member_epoch < 0
+    """Commit offsets. A commit without a member is in the audit log: an administrator resets offsets so.
+
+    Some clients without a group commit so, too, with an id of their own. These commits are summed up.
+    """
+    is_reset = request.generation_id_or_member_epoch < 0
+    often = {"group": request.group_id, "member": request.member_id} if request.member_id else None
     response: commits.OffsetCommitResponse
-    response = await audited(call, _commit(call, request), request, is_change=is_reset)
+    response = await audited(call, _commit(call, request), request, is_change=is_reset, often=often)
     return response
 
 
@@ -160,7 +166,7 @@ async def handle_offset_fetch(call: KafkaCall, request: fetches.OffsetFetchReque
             topic: [CommittedOffset(topic=topic, partition=number) for number in numbers]
             for topic, numbers in (wanted or {}).items()
         }
-    call.is_large = sum(map(len, found.values())) > _LARGE
+    call.is_large = call.is_large or sum(map(len, found.values())) > _LARGE
     topics = [
         fetches.OffsetFetchResponseTopic(
             name=name, partitions=[_old_partition(call, one, error) async for one in in_slices(offsets, _SLICE)]
@@ -205,8 +211,11 @@ async def _found(call: KafkaCall, fetch: OffsetFetch) -> dict[str, list[Committe
     access.require(call.sender, "describe", "group", fetch.group_id)
     answer = await call.context.groups.fetch_offsets(fetch.group_id, fetch.command, timeout_ms=timeout_ms(call))
     found: dict[str, list[CommittedOffset]] = {topic: [] for topic in fetch.wanted or ()}
+    size = 0
     async for one in in_slices(answer.offsets, _SLICE):
         found.setdefault(one.topic, []).append(one)
+        size += _OFFSET_BYTES + len(one.metadata)
+    call.hold_answer(size)
     if access.sees_all(call.sender):
         return found
     by_topic = in_slices(found.items(), _SLICE)
@@ -239,8 +248,15 @@ def _old_partition(call: KafkaCall, one: CommittedOffset, error: int) -> fetches
 async def _fetch_groups(call: KafkaCall, request: fetches.OffsetFetchRequest) -> fetches.OffsetFetchResponse:
     if len(request.groups) > _MAX_GROUPS:
         raise InvalidRequestError(f"expected at most {_MAX_GROUPS} groups, received {len(request.groups)}")
-    groups = [await _fetch_group(call, one, request.require_stable) async for one in in_slices(request.groups)]
-    call.is_large = sum(len(topic.partitions) for group in groups for topic in group.topics) > _LARGE
+    named = set[str]()
+    groups = []
+    async for one in in_slices(request.groups):
+        if one.group_id in named:  # A small request could ask for a large answer many times.
+            refused = fetches.OffsetFetchResponseGroup(group_id=one.group_id, error_code=KafkaError.INVALID_REQUEST)
+            groups.append(refused)
+            continue
+        named.add(one.group_id)
+        groups.append(await _fetch_group(call, one, request.require_stable))
     return fetches.OffsetFetchResponse(groups=groups)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Final
 
@@ -35,6 +36,8 @@ _STATES: Final = {
 _OTHER_STATES: Final = ("Dead", "PrepareEpochFence")
 """States of Kafka that raftlog does not have."""
 _MAX_ASKED = 1_000
+_PARTITION_BYTES, _PRODUCER_BYTES = 50, 40
+"""About what a partition of a transaction, and a producer, take in an answer."""
 
 
 async def handle_describe_transactions(
@@ -42,7 +45,7 @@ async def handle_describe_transactions(
 ) -> described.DescribeTransactionsResponse:
     """Describe transactional ids of this coordinator."""
     _require_few(len(request.transactional_ids), "transactional ids")
-    states = [await _described(call, name) async for name in in_slices(request.transactional_ids)]
+    states = [await _described(call, name) async for name in in_slices(dict.fromkeys(request.transactional_ids))]
     return described.DescribeTransactionsResponse(transaction_states=states)
 
 
@@ -50,6 +53,7 @@ async def _described(call: KafkaCall, name: str) -> described.TransactionState:
     try:
         call.context.access.require(call.sender, "describe", "transactional_id", name)
         found = await call.context.transactions.describe(name, deadline_ms=TIMEOUT_MS)
+        call.hold_answer(_PARTITION_BYTES * len(found.partitions))
     except RaftlogError as error:
         known = error.code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         retries = isinstance(error, RetriableError) and not known
@@ -116,21 +120,27 @@ def _is_wanted(call: KafkaCall, one: TransactionInfo, request: listed.ListTransa
 async def handle_describe_producers(call: KafkaCall, request: DescribeProducersRequest) -> DescribeProducersResponse:
     """Return the producers of partitions that this broker leads."""
     _require_few(sum(len(topic.partition_indexes) for topic in request.topics), "partitions")
+    asked = set[tuple[str, int]]()
     topics = [
         TopicResponse(
             name=topic.name,
-            partitions=[_producers(call, topic.name, one) async for one in in_slices(topic.partition_indexes)],
+            partitions=[await _producers(call, topic.name, one, asked) for one in topic.partition_indexes],
         )
-        async for topic in in_slices(request.topics)
+        for topic in request.topics
     ]
-    call.is_large = sum(len(one.active_producers) for topic in topics for one in topic.partitions) > _MAX_ASKED
     return DescribeProducersResponse(topics=topics)
 
 
-def _producers(call: KafkaCall, topic: str, partition: int) -> PartitionResponse:
+async def _producers(call: KafkaCall, topic: str, partition: int, asked: set[tuple[str, int]]) -> PartitionResponse:
+    """Describe a partition's producers, once in each request: a small one could ask for a large answer many times."""
+    await asyncio.sleep(0)
     try:
         call.context.access.require(call.sender, "read", "topic", topic)
-        producers = call.context.leader(topic, partition).producers
+        if (topic, partition) in asked:
+            raise InvalidRequestError(f"{topic}-{partition} is named twice")
+        asked.add((topic, partition))
+        producers = call.context.leader(topic, partition).producers.described()
+        call.hold_answer(_PRODUCER_BYTES * len(producers))
     except RaftlogError as error:
         number, text = error_number(error, "topic"), error_text(error)
         return PartitionResponse(partition_index=partition, error_code=number, error_message=text)
@@ -145,7 +155,7 @@ def _producers(call: KafkaCall, topic: str, partition: int) -> PartitionResponse
                 coordinator_epoch=one.coordinator_epoch,
                 current_txn_start_offset=one.began,
             )
-            for one in producers.described()
+            async for one in in_slices(producers, 512)
         ],
     )
 

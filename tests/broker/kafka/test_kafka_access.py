@@ -20,7 +20,15 @@ from raftlog.security.kafka_apis import KAFKA
 from raftlog.wire import paths
 from raftlog.wire.kafka.api_keys import APIS
 from raftlog.wire.kafka.error_codes import KafkaError
-from raftlog.wire.kafka.messages import delete_records, fetch, list_offsets, metadata, offset_for_leader_epoch, produce
+from raftlog.wire.kafka.messages import (
+    delete_records,
+    fetch,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_for_leader_epoch,
+    produce,
+)
 from raftlog.wire.kafka.messages.describe_cluster import DescribeClusterRequest
 from raftlog.wire.kafka.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from raftlog.wire.kafka.messages.find_coordinator import FindCoordinatorRequest
@@ -172,3 +180,20 @@ async def test_changes_and_refusals_are_in_the_audit_log(frame: Frame, monkeypat
     assert changes[0]["detail"]["topics"][0]["name"] == "open"
     denied = next(one for one in noted if one["event"] == "denial")
     assert (denied["name"], denied["operation"], denied["listener"]) == ("t", "delete", "public")
+
+
+async def test_commits_without_a_member_are_noted_whatever_id_they_name(frame: Frame, monkeypatch: pytest.MonkeyPatch):
+    """Equal ones of one id are summed up: some clients without a group commit so all the time."""
+    noted = list[Any]()
+    trail = AuditTrail("broker-1", noted.append, lambda: 0)
+    monkeypatch.setattr(frame.context.access, "audit", trail)
+    with_rules(frame, monkeypatch, rule("read", "g", "group"), rule("read", "open"))
+    part = offset_commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    topics = [offset_commit.OffsetCommitRequestTopic(name="open", partitions=[part])]
+    for member in ("", "", "x", "x"):
+        commit = offset_commit.OffsetCommitRequest(group_id="g", member_id=member, topics=topics)
+        assert await asking(frame, 8, 8, commit) is not None
+    changes = [one["resource"] for one in noted if one["event"] == "change"]
+    assert changes == [{}, {}, {"group": "g", "member": "x"}]
+    trail.end_interval()
+    assert [one["repeated"] for one in noted if one["event"] == "change" and "repeated" in one] == [1]
