@@ -19,6 +19,9 @@ from broker_support import Http, http_to
 from raftlog import Producer
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.serving.limits import MAX_JSON_BYTES
+from raftlog.wire import media, paths
+from raftlog.wire.codec import encode_frame
+from raftlog.wire.data import ProducePartition, ProduceRequest
 
 pytestmark = pytest.mark.cluster
 JSON = {"Content-Type": "application/json"}
@@ -212,6 +215,15 @@ async def test_few_large_records_of_json_hold_no_loop(http: Http, topic: str, re
     for _ in range(3):
         reply = await http("POST", f"/v1/topics/{topic}/records", data=io.BytesIO(body), headers=JSON)
         assert reply.status in (200, 400), reply.body
+
+
+async def test_a_request_of_thousands_of_empty_batches_holds_no_loop(http: Http, topic: str):
+    entries = tuple(ProducePartition(topic=topic, partition=0, length=0) for _ in range(10_000))
+    frame = b"".join(encode_frame(ProduceRequest(acks="all", timeout_ms=10_000, partitions=entries)))
+    for _ in range(3):
+        reply = await http("POST", paths.PRODUCE, data=io.BytesIO(frame), headers={"Content-Type": media.FRAME})
+        assert reply.status == 200, reply.body
+        assert len(reply.json["partitions"]) == 10_000
 
 
 async def test_what_is_no_http_is_answered_in_our_form(cluster: LocalCluster):
