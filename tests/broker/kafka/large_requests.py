@@ -34,9 +34,13 @@ class Array:
         """The API's name."""
         return APIS[self.key].name
 
-    def request(self, count: int) -> Any:
-        """Return a request in which this array has `count` elements, and others one."""
-        return _filled(_request_class(self.key), self.path, count, 0)
+    def request(self, count: int, name: str = "") -> Any:
+        """Return a request in which this array has `count` elements, and others one.
+
+        Args:
+            name: every name in the request; empty: each element has its own.
+        """
+        return _filled(_request_class(self.key), self.path, count, 0, name)
 
 
 def arrays() -> Iterator[Array]:
@@ -95,20 +99,20 @@ def _names(cls: Any) -> list[str]:
     return [name for name in NAMES if name in hints and str in (hints[name], *get_args(hints[name]))]
 
 
-def _filled(cls: Any, path: tuple[str, ...], count: int, number: int) -> Any:
-    hints, values = _hints(cls), dict.fromkeys(_names(cls), f"n{number}")
+def _filled(cls: Any, path: tuple[str, ...], count: int, number: int, name: str) -> Any:
+    hints, values = _hints(cls), dict.fromkeys(_names(cls), name or f"n{number}")
     if "acks" in hints:
         values["acks"] = -1
     if path:
         element = _element(hints[path[0]])
         many = count if len(path) == 1 else 1
-        values[path[0]] = [_value(element, path[1:], count, one) for one in range(many)]
+        values[path[0]] = [_value(element, path[1:], count, one, name) for one in range(many)]
     return cls(**values)
 
 
-def _value(element: Any, path: tuple[str, ...], count: int, number: int) -> Any:
+def _value(element: Any, path: tuple[str, ...], count: int, number: int, name: str) -> Any:
     if dataclasses.is_dataclass(element):
-        return _filled(element, path, count, number)
+        return _filled(element, path, count, number, name)
     if element is str:
-        return f"n{number}"
+        return name or f"n{number}"
     return element(number % 100) if element is int else bytes(15) + bytes([number % 256])

@@ -17,7 +17,7 @@ from raftlog.blocking import Admin
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.model import Address
 from raftlog.wire.kafka.error_codes import KafkaError
-from raftlog.wire.kafka.messages import offset_commit
+from raftlog.wire.kafka.messages import join_group, offset_commit
 from tests.broker.listener_support import connected
 
 pytestmark = pytest.mark.cluster
@@ -57,6 +57,47 @@ def test_no_number_of_entries_holds_the_event_loop(nodes: LocalCluster, stall_fi
     for count in counts(array):
         frame = request(array.key, array.version, array.request(count))
         require_no_stall_each_time(stall_file, lambda frame=frame: asyncio.run(answered(address, frame)))
+
+
+CHANGES_WHAT_IS_HEAVY = COMMANDS | {"LeaveGroup", "DeleteRecords", "AlterPartitionReassignments"}
+HEAVY = "heavy"
+"""A topic with many partitions, and a group with a large member and many offsets: one request names it many times."""
+
+
+@pytest.fixture(scope="module")
+def heavy(nodes: LocalCluster) -> Address:
+    """Make what `HEAVY` names; return the broker's address."""
+    with Admin(nodes.bootstrap) as admin:
+        admin.create_topic(HEAVY, partitions=1_000, replication_factor=1)
+        admin.find_coordinator("group", HEAVY)
+    address = nodes.node("broker-1").public
+    assert address is not None
+    entries = [
+        offset_commit.OffsetCommitRequestPartition(
+            partition_index=one, committed_offset=0, committed_metadata="m" * 200
+        )
+        for one in range(1_000)
+    ]
+    topics = [offset_commit.OffsetCommitRequestTopic(name=HEAVY, partitions=entries)]
+    message = offset_commit.OffsetCommitRequest(group_id=HEAVY, topics=topics)
+    assert asyncio.run(commit_errors(address, message)) == {0}
+    protocol = join_group.JoinGroupRequestProtocol(name="range", metadata=b"x" * 1_000_000)
+    joining = join_group.JoinGroupRequest(
+        group_id=HEAVY,
+        session_timeout_ms=600_000,
+        rebalance_timeout_ms=600_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    asyncio.run(answered(address, request(11, 3, joining)))
+    return address
+
+
+@pytest.mark.parametrize("array", [one for one in arrays() if one.api not in CHANGES_WHAT_IS_HEAVY], ids=str)
+def test_a_name_that_is_repeated_holds_no_event_loop(heavy: Address, stall_file: Path, array: Array):
+    for count in (500, 1_990):
+        frame = request(array.key, array.version, array.request(count, HEAVY))
+        require_no_stall_each_time(stall_file, lambda frame=frame: asyncio.run(answered(heavy, frame)))
 
 
 def require_no_stall_each_time(stall_file: Path, send: Callable[[], object]) -> None:
