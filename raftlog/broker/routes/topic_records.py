@@ -23,7 +23,7 @@ from raftlog.broker.topic_reads.ranges import (
 )
 from raftlog.broker.topic_reads.source import TopicSource
 from raftlog.broker.topic_reads.stream import Spans, StreamPart, TopicStream
-from raftlog.broker.topic_reads.stream_encoders import CODINGS, EVENT_STREAM, Compressed, Events
+from raftlog.broker.topic_reads.stream_encoders import CODINGS, EVENT_ROWS, EVENT_STREAM, Compressed, Events
 from raftlog.errors import InvalidRequestError, NotFoundError, OffsetOutOfRangeError
 from raftlog.metadata_quorum.image import TopicImage
 from raftlog.model import Offset
@@ -95,7 +95,15 @@ class TopicRecordsRoutes:
             heartbeat = b": nothing yet\n\n" if form == "events" else b"" if form == "arrow" else b"\n"
 
             def read() -> TopicStream:
-                return TopicStream(source, answer.encoder, query, topic=name, spans=spans, heartbeat=heartbeat)
+                return TopicStream(
+                    source,
+                    answer.encoder,
+                    query,
+                    topic=name,
+                    spans=spans,
+                    heartbeat=heartbeat,
+                    piece_rows=EVENT_ROWS if form == "events" else None,
+                )
 
             headers = answer.headers
             if form in DIVISIBLE and self._is_never_compacted(topic):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -46,6 +46,7 @@ class TopicStream:
         make: returns a new encoder.
         spans: the ranges to read, in this order.
         heartbeat: the bytes sent while no records arrive.
+        piece_rows: the most rows of one piece; None: all that are read at once.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class TopicStream:
         topic: str,
         spans: Spans,
         heartbeat: bytes = b"\n",
+        piece_rows: int | None = None,
     ) -> None:
         self._source = source
         self._make = make
@@ -65,6 +67,7 @@ class TopicStream:
         self._topic = topic
         self.spans = spans
         self._heartbeat = heartbeat
+        self._piece_rows = piece_rows
         self._left = query.max_records
 
     async def pieces(self) -> AsyncGenerator[Buffer, None]:
@@ -93,7 +96,10 @@ class TopicStream:
         return await for_stream(self._encoder.end)
 
     async def parts(self) -> AsyncGenerator[tuple[StreamPart, Buffer], None]:
-        """Read one partition after another up to its end: the same range returns the same bytes."""
+        """Read one partition after another up to its end: the same range returns the same bytes.
+
+        With `piece_rows`, a part may be several pieces.
+        """
         async with aclosing(self._parts(self.spans)) as parts:
             async for part, data in parts:
                 yield part, data
@@ -105,9 +111,10 @@ class TopicStream:
                 continue  # Thousands of partitions may be empty.
             async with aclosing(self._cut(partition, begin, end)) as found:
                 async for part, rows in found:
-                    yield part, await for_stream(self._encode, partition, rows)
-                    if self._left == 0:
-                        return
+                    for some in self._slices(rows):
+                        yield part, await for_stream(self._encode, partition, some)
+                        if self._left == 0:
+                            return
 
     async def _cut(
         self, partition: int, begin: Offset, end: Offset
@@ -184,6 +191,11 @@ class TopicStream:
             # The broker sent it without verification. Requested again, it verifies the batch on its disk.
             return await for_stream(_load, await self._source.read(at, check_crcs=True), wanted, filled)
 
+    def _slices(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Divide rows into those of single pieces; there is at least one piece."""
+        each = self._piece_rows or max(1, rows.num_rows)
+        return (rows.slice(start, each) for start in range(0, max(1, rows.num_rows), each))
+
     def _encode(self, partition: int, rows: pa.Table) -> Buffer:
         if self._left is not None:
             rows = rows.slice(0, self._left)
@@ -197,10 +209,11 @@ class TopicStream:
             async for told in news:
                 if told is None:
                     yield self._heartbeat
-                else:
-                    yield await for_stream(self._encode, told[0].partition, told[1].rows)
-                if self._left == 0:
-                    return
+                    continue
+                for some in self._slices(told[1].rows):
+                    yield await for_stream(self._encode, told[0].partition, some)
+                    if self._left == 0:
+                        return
 
 
 def _load(data: Data, wanted: RowSelection, filled: int) -> Loaded:

@@ -13,6 +13,8 @@ from raftlog.wire.codec import Buffer
 
 CODINGS = ("zstd", "gzip")
 EVENT_STREAM = "text/event-stream"
+EVENT_ROWS = 1_000
+"""The most rows that become server-sent events at once."""
 
 
 class _Taken:
@@ -67,6 +69,8 @@ class Compressed:
 class Events:
     """Encodes records as server-sent events; an event's id has the positions after it (WHATWG HTML, 9.2).
 
+    With 100 partitions an id has 1.5 KB, so the caller renders `EVENT_ROWS` rows at once.
+
     Args:
         positions: the first offset of each partition.
     """
@@ -82,11 +86,24 @@ class Events:
 
     def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
         lines = bytes(self._lines.write(topic, partition, rows)).splitlines()
-        events = []
-        for offset, line in zip(rows.column(0).to_pylist(), lines, strict=True):
-            self._positions[partition] = offset + 1
-            events.append(b"id: %s\ndata: %s\n\n" % (positions_text(self._positions).encode(), line))
+        if not lines:
+            return b""
+        before, after = self._around(partition)
+        offsets = rows.column(0).to_pylist()
+        events = [
+            b"id: %s%d%s\ndata: %s\n\n" % (before, offset + 1, after, line)
+            for offset, line in zip(offsets, lines, strict=True)
+        ]
+        self._positions[partition] = offsets[-1] + 1
         return b"".join(events)
+
+    def _around(self, partition: int) -> tuple[bytes, bytes]:
+        """Return the text of an id before and after the offset of `partition`, which alone changes during a write."""
+        lower = {number: offset for number, offset in self._positions.items() if number < partition}
+        higher = {number: offset for number, offset in self._positions.items() if number > partition}
+        before = f"{positions_text(lower)}," if lower else ""
+        after = f",{positions_text(higher)}" if higher else ""
+        return f"{before}{partition}:".encode(), after.encode()
 
     def end(self) -> bytes:
         return b""
