@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from raftlog.broker.http import parse_integer
 from raftlog.broker.json_records import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Isolation, Offset
 from raftlog.partition.replica import Replica
+from raftlog.partition.time_search import record_at
 from raftlog.wire.data import OffsetResponse
 
 
-def describe_offsets(replica: Replica, at: str, isolation: Isolation) -> OffsetResponse:
+async def describe_offsets(replica: Replica, at: str, isolation: Isolation) -> OffsetResponse:
     """Return the offset of earliest, latest or a time (ms since 1970), and the current log start and end.
 
     Raises:
@@ -22,24 +25,28 @@ def describe_offsets(replica: Replica, at: str, isolation: Isolation) -> OffsetR
             f"at: expected earliest, latest or milliseconds since 1970, received {at!r:.80}",
             code=ErrorCode.INVALID_TIMESTAMP,
         )
-    return OffsetResponse(
+    seen = OffsetResponse(
         topic=replica.assignment.topic,
         partition=replica.assignment.partition,
-        offset=offset_at(replica, at, isolation),
+        offset=-1,
         leader_epoch=replica.state.leader_epoch,
         log_start_offset=replica.log.log_start_offset,
         high_watermark=replica.high_watermark,
         last_stable_offset=replica.last_stable_offset,
     )
+    if at in ("earliest", "latest"):
+        return replace(seen, offset=offset_at(replica, at, isolation))
+    found, end = await record_at(replica, int(at) * 1_000, isolation)
+    return replace(seen, offset=end if found is None else found.offset)
 
 
-def offset_at(replica: Replica, at: str, isolation: Isolation) -> Offset:
-    """Return the offset of earliest, latest or a time (ms since 1970)."""
-    if at == "earliest":
-        return replica.log.log_start_offset
-    if at == "latest":
-        return replica.end_offset(isolation)
-    return replica.offset_at(int(at) * 1_000, isolation)
+def offset_at(replica: Replica, mark: str, isolation: Isolation) -> Offset:
+    """Return the offset of earliest or latest.
+
+    Raises:
+        RetriableError: OFFSET_NOT_AVAILABLE.
+    """
+    return replica.log.log_start_offset if mark == "earliest" else replica.end_offset(isolation)
 
 
 def _is_time(text: str) -> bool:

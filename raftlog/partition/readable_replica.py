@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -246,29 +246,16 @@ class ReadableReplica:
         self.damage = None if not self.suspects else self.damage
         return self.damage is None
 
-    def offset_at(self, timestamp_us: int, isolation: Isolation = "read_uncommitted") -> Offset:
-        """Return the first visible offset whose record is at or after a time (us since 1970), else the end offset.
+    @contextmanager
+    def searching(self) -> Iterator[None]:
+        """Record damage that a search by time meets.
 
         Raises:
-            RetriableError: OFFSET_NOT_AVAILABLE: no such record, and `end_offset` is not known.
-            StorageError: a batch that the search reads is damaged.
+            StaleRouteError: a batch is damaged, and is being repaired.
+            StorageError: a batch is damaged, and no replica has it intact; or the log cannot be read.
         """
-        end = self.visible_end_offset(isolation)
-        found = self._searched(lambda: self.log.offset_for_timestamp(timestamp_us, limit_offset=end))
-        return self.end_offset(isolation) if found is None else found
-
-    def offset_of_newest(self, isolation: Isolation = "read_uncommitted") -> Offset | None:
-        """Return the first visible offset whose record has the newest time; None: there is no record.
-
-        Raises:
-            StorageError: a batch that the search reads is damaged.
-        """
-        end = self.visible_end_offset(isolation)
-        return self._searched(lambda: self.log.offset_of_newest(limit_offset=end))
-
-    def _searched(self, search: Callable[[], Offset | None]) -> Offset | None:
         try:
-            return search()
+            yield
         except (CorruptBatchError, OSError) as error:
             if not is_damage(error):
                 raise StorageError(f"{self.assignment.topic_partition} cannot be searched: {error}") from error

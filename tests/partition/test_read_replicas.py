@@ -13,6 +13,7 @@ from replication_support import World
 from raftlog.errors import ErrorCode, OffsetOutOfRangeError, RaftlogError, RetriableError, StaleRouteError
 from raftlog.model import Address, BrokerRegistration
 from raftlog.partition.core.read_replicas import preferred_read_replica
+from raftlog.partition.time_search import record_at
 from raftlog.record import read_records
 from raftlog.wire.data import FetchPartition, FetchRequest
 
@@ -217,12 +218,14 @@ async def test_the_end_offset_for_readers_never_decreases(led: Solo):
         with pytest.raises(RetriableError, match=r"high watermark 5 is below offset 10") as refused:
             replica.end_offset()
         with pytest.raises(RetriableError):
-            replica.offset_at(2_000_000)
+            await record_at(replica, 2_000_000)
         led.follow(2)
     assert refused.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
-    assert replica.offset_at(0) == 0
+    found, _ = await record_at(replica, 0)
+    assert found is not None
+    assert found.offset == 0
 
     led.follow(3)
 
     assert replica.end_offset() == 10
-    assert replica.offset_at(2_000_000) == 10
+    assert await record_at(replica, 2_000_000) == (None, 10)

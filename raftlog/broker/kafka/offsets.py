@@ -9,12 +9,10 @@ from raftlog.broker.internal_topics import require_ordinary
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import NO_LEADER_EPOCH, Isolation, LeaderEpoch, Offset, ProducerId
 from raftlog.partition.core.epochs import require_same_epoch
-from raftlog.partition.readable_replica import in_memory
 from raftlog.partition.record_deletion import delete_records
 from raftlog.partition.replica import Replica
-from raftlog.record import iter_batches, to_arrow_with_offsets
+from raftlog.partition.time_search import newest_record, record_at
 from raftlog.security.identity import Sender
-from raftlog.serving.workers import in_worker
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 """Special times of ListOffsets (KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023)."""
@@ -76,11 +74,14 @@ class KafkaOffsets:
                 f"expected a time or -1 to -6, received {timestamp_ms}", code=ErrorCode.UNSUPPORTED_VERSION
             )
         if timestamp_ms == MAX_TIMESTAMP:
-            offset = replica.offset_of_newest(isolation)
+            found = await newest_record(replica, isolation)
         else:
-            offset = replica.offset_at(timestamp_ms * 1_000, isolation)
-        end = replica.visible_end_offset(isolation)
-        return FoundOffset() if offset is None or offset >= end else await _at(replica, offset, end)
+            found, _ = await record_at(replica, timestamp_ms * 1_000, isolation)
+        if found is None:
+            return FoundOffset()
+        return FoundOffset(
+            offset=found.offset, timestamp_ms=found.timestamp_us // 1_000, leader_epoch=found.leader_epoch
+        )
 
     def epoch_end(
         self,
@@ -137,21 +138,3 @@ class KafkaOffsets:
 
 def _epoch_at(replica: Replica, offset: Offset) -> LeaderEpoch:
     return replica.log.epochs.epoch_at(offset)
-
-
-async def _at(replica: Replica, offset: Offset, end: Offset) -> FoundOffset:
-    """Return a record's offset with its time and epoch."""
-    found = replica.find_verified(offset, 1, limit_offset=end)
-    first, timestamp_ms, epoch = await in_worker(_first, in_memory(found.data), offset)
-    return FoundOffset(offset=first, timestamp_ms=timestamp_ms, leader_epoch=epoch)
-
-
-def _first(data: bytes, offset: Offset) -> tuple[Offset, int, LeaderEpoch]:
-    for header, batch in iter_batches(data):
-        if header.is_control or header.next_offset <= offset:
-            continue
-        rows = to_arrow_with_offsets(header, batch, from_offset=offset)
-        if rows.num_rows:
-            time_us: int = rows.column("timestamp")[0].value
-            return rows.column("offset")[0].as_py(), time_us // 1_000, header.leader_epoch
-    return offset, -1, NO_LEADER_EPOCH

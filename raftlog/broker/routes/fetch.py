@@ -134,7 +134,7 @@ class FetchRoutes:
         at = request.query.get(AT.name, str(AT.default))
         if not self._context.leads(topic, partition):
             return redirect_to_leader(self._context, request, topic, partition)
-        return json_response(describe_offsets(self._context.leader(topic, partition), at, isolation))
+        return json_response(await describe_offsets(self._context.leader(topic, partition), at, isolation))
 
     def _find_for(self, sender: Sender) -> FindReplica:
         is_off = self._context.access.is_off

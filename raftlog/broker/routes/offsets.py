@@ -53,7 +53,7 @@ class OffsetRoutes:
                 if asks_others and (leader := self._leader_elsewhere(one)) is not None:
                     elsewhere[leader].append(one)
                 else:
-                    found[one] = self._own(one, at, isolation)
+                    found[one] = await self._own(one, at, isolation)
             except RaftlogError as error:
                 found[one] = _unknown(one, error)
         for some in await asyncio.gather(*(self._at(request, *one) for one in elsewhere.items())):
@@ -66,8 +66,8 @@ class OffsetRoutes:
         is_other = leader != self._context.config.node_id and leader in self._context.image.brokers
         return leader if is_other else None
 
-    def _own(self, one: TopicPartition, at: str, isolation: Isolation) -> PartitionOffsets:
-        seen = describe_offsets(self._context.leader(*one), at, isolation)
+    async def _own(self, one: TopicPartition, at: str, isolation: Isolation) -> PartitionOffsets:
+        seen = await describe_offsets(self._context.leader(*one), at, isolation)
         return PartitionOffsets(
             topic=one.topic,
             partition=one.partition,

@@ -180,7 +180,7 @@ class TopicSource:
     async def _offsets_once(self, partition: int, at: str) -> OffsetResponse:
         if self._leads(partition):
             replica = self._context.leader(self._topic, partition, self._topic_id)
-            return describe_offsets(replica, at, self._isolation)
+            return await describe_offsets(replica, at, self._isolation)
         return await self._context.session.call(
             OffsetResponse,
             "GET",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from raftlog.errors import CorruptBatchError
-from raftlog.model import Offset
+from raftlog.model import LeaderEpoch, Offset
 from raftlog.partition.storage.index import NO_TIMESTAMP
 from raftlog.partition.storage.segment import Segment
+from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.record.arrow import to_arrow_with_offsets
-from raftlog.record.batch import verify_payload_crc
+from raftlog.record.batch import BatchHeader, verify_payload_crc
 from raftlog.record.compute import pc
 
 
@@ -37,25 +39,65 @@ def read_batches(segment: Segment, offset: Offset, max_bytes: int, limit_offset:
     return segment.read_at(start, end - start) if start >= 0 else b""
 
 
-def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp_us: int, log_start_offset: Offset, limit_offset: Offset
-) -> Offset | None:
-    """Return the first offset in [log_start_offset, limit_offset) whose record is at or after a time."""
+class FoundRecord(NamedTuple):
+    """A record that a search by time has found."""
+
+    offset: Offset
+    timestamp_us: int
+    leader_epoch: LeaderEpoch
+
+
+class TimedBatch:
+    """A batch that may have the first record at or after a time; `find` reads and decodes it.
+
+    Args:
+        from_offset: records below it do not count.
+    """
+
+    def __init__(self, segment: Segment, position: int, header: BatchHeader, from_offset: Offset) -> None:
+        self.next_offset = header.next_offset
+        self._header = header
+        self._data = FileRange(segment, position, header.batch_length)
+        self._from_offset = from_offset
+
+    def find(self, timestamp_us: int) -> FoundRecord | None:
+        """Return the first record at or after a time. Blocks; for a worker thread.
+
+        Raises:
+            CorruptBatchError: the batch is damaged.
+            OSError: it cannot be read, or the log has changed since the batch was found.
+        """
+        header, batch = self._header, self._data.read()
+        verify_payload_crc(header, batch)
+        rows = to_arrow_with_offsets(header, batch, from_offset=self._from_offset)
+        times = rows.column("timestamp")
+        row = pc.index(pc.greater_equal(times.cast("int64"), timestamp_us), True).as_py()
+        if row < 0:
+            return None
+        return FoundRecord(rows.column("offset")[row].as_py(), times[row].value, header.leader_epoch)
+
+
+def batch_since(
+    segments: Sequence[Segment], timestamp_us: int, from_offset: Offset, limit_offset: Offset
+) -> TimedBatch | None:
+    """Return the first batch with offsets in [from_offset, limit_offset) that may have a record at or after a time.
+
+    Only headers are read.
+
+    Raises:
+        CorruptBatchError: a header is damaged.
+        OSError: a file cannot be read.
+    """
     for segment in segments:
-        if segment.max_timestamp < timestamp_us:
+        if segment.max_timestamp < timestamp_us or segment.next_offset <= from_offset:
             continue
-        for position, header in segment.headers_since(timestamp_us):
-            if header.max_timestamp < timestamp_us or header.last_offset < log_start_offset:
+        for position, header in segment.headers_since(timestamp_us, from_offset):
+            if header.max_timestamp < timestamp_us or header.last_offset < from_offset:
                 continue
-            if header.is_empty or header.is_control:  # Neither has rows.
-                continue
-            batch = segment.read_at(position, header.batch_length)
-            verify_payload_crc(header, batch)
-            rows = to_arrow_with_offsets(header, batch, from_offset=log_start_offset)
-            row = pc.index(pc.greater_equal(rows.column("timestamp").cast("int64"), timestamp_us), True).as_py()
-            if row >= 0:
-                found = rows.column("offset")[row].as_py()
-                return found if found < limit_offset else None
+            if header.base_offset >= limit_offset:
+                return None
+            if not header.is_empty and not header.is_control:  # Neither has rows.
+                return TimedBatch(segment, position, header, from_offset)
     return None
 
 

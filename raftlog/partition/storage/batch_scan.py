@@ -31,7 +31,7 @@ def scan_batches(read: Read, position: int, end: int, *, verify: bool, name: str
         header = parse_header(window)
         if header.batch_length > end - position:
             raise CorruptBatchError(f"{name}: the batch at byte {position} is not whole")
-        if header.batch_length > len(window):
+        if verify and header.batch_length > len(window):
             window = read(header.batch_length, position)
         at = 0
         while True:

@@ -14,10 +14,15 @@ from pathlib import Path
 from raftlog.config import TopicConfig
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, LeaderEpoch, Offset
-from raftlog.partition.storage.batch_reads import newest_timestamp, offset_for_timestamp, read_batches
+from raftlog.partition.storage.batch_reads import (
+    FoundRecord,
+    TimedBatch,
+    batch_since,
+    newest_timestamp,
+    read_batches,
+)
 from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import is_unreadable, storage_error
-from raftlog.partition.storage.index import NO_TIMESTAMP
 from raftlog.partition.storage.log_segments import SegmentedLog
 from raftlog.partition.storage.segment import Segment
 from raftlog.partition.storage.sync_failures import fails_on_sync_error
@@ -142,16 +147,39 @@ class PartitionLog(SegmentedLog):
                 return VerifiedBatches(problem=problem)
             raise StorageError(problem) from error
 
-    def offset_for_timestamp(self, timestamp_us: int, *, limit_offset: Offset) -> Offset | None:
-        """Return the first offset below `limit_offset` whose record is at or after a time (us since 1970)."""
-        start = max(self.log_start_offset, self._segments[0].base_offset)
-        return offset_for_timestamp(self._segments, timestamp_us, start, limit_offset)
+    def batch_since(self, timestamp_us: int, from_offset: Offset, *, limit_offset: Offset) -> TimedBatch | None:
+        """Return the first batch in [from_offset, limit_offset) that may have a record at or after a time.
 
-    def offset_of_newest(self, *, limit_offset: Offset) -> Offset | None:
-        """Return the first offset below `limit_offset` whose record has the newest time; None without records."""
-        start = max(self.log_start_offset, self._segments[0].base_offset)
-        newest = newest_timestamp(self._segments, limit_offset)
-        return offset_for_timestamp(self._segments, newest, start, limit_offset) if newest > NO_TIMESTAMP else None
+        Raises:
+            CorruptBatchError: a header is damaged.
+            OSError: a file cannot be read.
+        """
+        start = max(self.log_start_offset, self._segments[0].base_offset, from_offset)
+        return batch_since(self._segments, timestamp_us, start, limit_offset)
+
+    def record_since(self, timestamp_us: int, from_offset: Offset = 0, *, limit_offset: Offset) -> FoundRecord | None:
+        """Return the first record in [from_offset, limit_offset) at or after a time (us since 1970).
+
+        It decodes whole batches in this thread.
+
+        Raises:
+            CorruptBatchError: a batch is damaged.
+            OSError: a file cannot be read.
+        """
+        while (batch := self.batch_since(timestamp_us, from_offset, limit_offset=limit_offset)) is not None:
+            if (found := batch.find(timestamp_us)) is not None:
+                return found if found.offset < limit_offset else None
+            from_offset = batch.next_offset
+        return None
+
+    def newest_timestamp(self, *, limit_offset: Offset) -> int:
+        """Return the newest time (us since 1970) of the records below `limit_offset`; `NO_TIMESTAMP` without records.
+
+        Raises:
+            CorruptBatchError: a header is damaged.
+            OSError: a file cannot be read.
+        """
+        return newest_timestamp(self._segments, limit_offset)
 
     def scan(self, from_offset: Offset | None = None) -> Iterator[tuple[BatchHeader, Marker | None]]:
         """Iterate over each batch with records at or after `from_offset`: its header, and the payload of a marker."""

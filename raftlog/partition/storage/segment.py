@@ -285,9 +285,10 @@ class Segment:
         with self.file.use() as descriptor:
             yield lambda length, position: os.pread(descriptor, length, position)
 
-    def headers_since(self, timestamp: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Iterate over (position, header), starting after batches that are older than `timestamp`."""
-        yield from self.headers(self.load_index().offset_before_time(timestamp) or self.base_offset)
+    def headers_since(self, timestamp: int, offset: Offset) -> Iterator[tuple[int, BatchHeader]]:
+        """Iterate over (position, header), starting after batches that are older than `timestamp` or below `offset`."""
+        older = self.load_index().offset_before_time(timestamp) or self.base_offset
+        yield from self.headers(max(older, offset))
 
     def scan(self, position: int, end: int, *, verify: bool) -> Iterator[tuple[int, BatchHeader]]:
         """Iterate over (position, header) of the batches in [position, end); `verify` checks payloads, too.

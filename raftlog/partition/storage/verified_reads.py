@@ -65,6 +65,7 @@ class FileRange:
         except OSError as error:
             self._note(error)
             raise
+        self._require_there()  # A worker thread reads while the log's owner may truncate it.
         if len(data) != wanted:
             raise self._short()
         return data

@@ -56,3 +56,8 @@ def values(log: PartitionLog, offset: int | None = None) -> list[str]:
         found += [(record.value or b"").decode().strip() for record in records]
         position = records[-1].offset + 1
     return found
+
+
+def offset_since(log: PartitionLog, timestamp_us: int, *, limit: int) -> int | None:
+    found = log.record_since(timestamp_us, limit_offset=limit)
+    return None if found is None else found.offset

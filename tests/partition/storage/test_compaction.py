@@ -16,7 +16,7 @@ import pytest
 from cleaning_support import DAY_MS, Model, append, clean, open_compacted, pairs, records
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storage_support import batch, headers
+from storage_support import batch, headers, offset_since
 
 from raftlog.errors import CorruptBatchError, DamagedDataError, RaftlogError
 from raftlog.partition.core.compaction import cleanable_end
@@ -48,7 +48,7 @@ def test_the_last_record_of_each_key_stays_where_it_was(tmp_path: Path):
 
     assert pairs(log) == {3: (b"a", b"3"), 4: (b"c", b"1"), 5: (b"b", b"2"), 6: (b"a", b"active")}
     assert (log.log_start_offset, log.log_end_offset) == (0, 7)
-    assert log.offset_for_timestamp(1_000, limit_offset=7) == 3
+    assert offset_since(log, 1_000, limit=7) == 3
     log.close()
     assert len(pairs(open_compacted(tmp_path / "p"))) == 4
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from storage_support import batch, fill, headers, open_log, values
+from storage_support import batch, fill, headers, offset_since, open_log, values
 
 from raftlog.partition.storage import index as index_module
 from raftlog.partition.storage.file_pool import FilePool
@@ -68,7 +68,7 @@ def test_every_damaged_byte_of_an_index_is_noticed(tmp_path: Path):
             path.write_bytes(damaged)
             log = open_log(tmp_path / "p", segment_bytes=4096)
             assert values(log) == [str(offset) for offset in range(40)]
-            assert log.offset_for_timestamp(20_500, limit_offset=40) == 20
+            assert offset_since(log, 20_500, limit=40) == 20
             log.close()
 
 
@@ -128,9 +128,9 @@ def test_a_truncated_log_that_grows_again_has_another_index(tmp_path: Path):
 def test_times_are_found_through_index_files(tmp_path: Path):
     prepared(tmp_path / "p")
     log = open_log(tmp_path / "p", segment_bytes=4096)
-    found = [log.offset_for_timestamp(1_000 * (offset + 1), limit_offset=40) for offset in range(40)]
+    found = [offset_since(log, 1_000 * (offset + 1), limit=40) for offset in range(40)]
     assert found == list(range(40))
-    assert log.offset_for_timestamp(40_001, limit_offset=40) is None
+    assert offset_since(log, 40_001, limit=40) is None
 
 
 def test_the_index_of_a_growing_segment_is_written_once_it_rests(tmp_path: Path):

@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock, patch
 
 import pytest
-from storage_support import batch, fill, headers, names_of_syncs, open_log, values
+from storage_support import batch, fill, headers, names_of_syncs, offset_since, open_log, values
 
 from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError
 from raftlog.partition.core.producers import ProducerStates
@@ -142,7 +142,7 @@ def test_a_segment_rolls_by_time_in_milliseconds(tmp_path: Path):
 def test_a_log_without_a_record_costs_the_disk_nothing(tmp_path: Path):
     log = open_log(tmp_path / "p")
     assert (log.fsync(), log.read(0, 100, limit_offset=0), headers(log)) == (0, b"", [])
-    assert log.offset_for_timestamp(0, limit_offset=0) is None
+    assert offset_since(log, 0, limit=0) is None
     log.checkpoint(0, closing=True)
     log.close()
     assert list(tmp_path.iterdir()) == []
@@ -301,7 +301,7 @@ def test_offsets_by_time(tmp_path: Path):
     log.append(batch(20, "x", "y", "z"[:1], timestamp=50_000))
 
     def find(time: int, limit: int = 23) -> int | None:
-        return log.offset_for_timestamp(time, limit_offset=limit)
+        return offset_since(log, time, limit=limit)
 
     assert [find(time) for time in (0, 1_000, 1_001, 20_000, 20_001, 50_000, 50_001)] == [0, 0, 1, 19, 20, 20, None]
     assert find(20_000, limit=19) is None
@@ -316,16 +316,20 @@ def test_offsets_by_time_pass_over_markers(tmp_path: Path):
     stamp(marker, base_offset=1, leader_epoch=0)
     log.append(marker)
     log.append(batch(2, "b", timestamp=4_000))
-    assert [log.offset_for_timestamp(time, limit_offset=3) for time in (0, 1_001, 4_001)] == [0, 2, None]
+    assert [offset_since(log, time, limit=3) for time in (0, 1_001, 4_001)] == [0, 2, None]
 
 
 def test_the_newest_record(tmp_path: Path):
     log = open_log(tmp_path / "p", segment_bytes=4096)
-    assert log.offset_of_newest(limit_offset=0) is None
+
+    def newest(limit: int) -> int | None:
+        return offset_since(log, log.newest_timestamp(limit_offset=limit), limit=limit)
+
+    assert newest(0) is None
     times = [3_000 if offset == 7 else 2_000 if offset in (15, 27) else 1_000 for offset in range(30)]
     for offset, time in enumerate(times):
         log.append(batch(offset, "x" * 200, timestamp=time))
-    assert [log.offset_of_newest(limit_offset=limit) for limit in (0, 1, 7, 8, 16, 30)] == [None, 0, 0, 7, 7, 7]
+    assert [newest(limit) for limit in (0, 1, 7, 8, 16, 30)] == [None, 0, 0, 7, 7, 7]
 
 
 def test_headers_can_be_scanned_from_an_offset(tmp_path: Path):

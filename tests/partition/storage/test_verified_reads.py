@@ -11,6 +11,7 @@ import pytest
 from storage_support import batch, fill, open_log, values
 
 from raftlog.config import TopicConfig
+from raftlog.partition.storage.file_pool import PooledFile
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import segment_path
 from raftlog.partition.storage.verified_reads import SENDFILE_BYTES, WINDOW_BYTES, FileRange
@@ -186,3 +187,23 @@ def test_a_read_at_the_end_of_a_log_steps_over_no_batches_from_an_index_entry_on
     assert segment.position_near(18) == 17 * length
     assert values(log, 16) == ["16", "another", "length"]
     log.close()
+
+
+def test_a_log_that_is_cut_during_a_read_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A worker thread reads a range while the log's owner truncates the file."""
+    log, _ = filled(tmp_path / "p", (100, SENDFILE_BYTES))
+    found = log.find_verified(2, 1, limit_offset=log.log_end_offset).data
+    assert isinstance(found, FileRange)
+    read, noted, cut = PooledFile.pread, list[str](), list[bool]()
+
+    def pread(file: PooledFile, length: int, position: int) -> bytes:
+        if not cut:
+            cut.append(True)
+            log.truncate_to(2)
+        return read(file, length, position)
+
+    monkeypatch.setattr(PooledFile, "pread", pread)
+    found.on_damage = noted.append
+    with pytest.raises(ConnectionAbortedError, match="cut or closed"):
+        found.read()
+    assert (noted, cut) == ([], [True])
