@@ -12,7 +12,7 @@ import importlib.util
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
@@ -68,6 +68,20 @@ async def in_slices(items: Iterable[T], each: int = 64) -> AsyncIterator[T]:
         yield item
         if number % each == 0:
             await asyncio.sleep(0)
+
+
+async def concurrently(work: Sequence[Coroutine[Any, Any, T]], *, each: int) -> list[T]:
+    """Return the results of coroutines that run concurrently; `each` of them begin in one turn of the event loop."""
+    tasks = list[asyncio.Task[T]]()
+    try:
+        async for one in in_slices(work, each):
+            tasks.append(asyncio.create_task(one))
+        return await asyncio.gather(*tasks)
+    finally:  # Also if it is cancelled before all have begun.
+        for one in work[len(tasks) :]:
+            one.close()
+        for task in tasks:
+            task.cancel()
 
 
 class TimedEvent:

@@ -79,7 +79,10 @@ class QuotaMiddleware:
             answered = (response.content_length or 0) if is_sent else 0
         finally:
             received = getattr(request.content, "total_bytes", 0)
-            turn.charge("produce", received - length, self._gate.now())  # Of a body in chunks.
+            if received >= length:
+                turn.charge("produce", received - length, self._gate.now())  # Of a body in chunks.
+            else:
+                turn.refund("produce", length - received)
             throttle_ms = self._gate.end(turn, answered, seconds_computed(request))
             if connection is not None and throttle_ms:
                 connection.owing = turn

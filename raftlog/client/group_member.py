@@ -160,8 +160,9 @@ class GroupMember:
             response = await call
         finally:
             call.cancel()
-            with suppress(asyncio.CancelledError, RaftlogError):
-                await call
+            await asyncio.wait([call])  # Not `await call`: its cancellation could not be told from that of this task.
+            if not call.cancelled():
+                call.exception()  # It is noted where the response is awaited.
         if self.membership.on_response(response):
             self._notify()
             return True

@@ -147,6 +147,7 @@ class ReadableReplica:
         """Return batches below the high watermark, or below the last stable offset, for a consumer.
 
         Args:
+            max_bytes: of batches, but at least one batch; 0: none, only the offsets.
             any_replica: a follower may answer too, up to its high watermark.
             check_crcs: see `find_verified`.
 
@@ -160,7 +161,7 @@ class ReadableReplica:
             self._require_known_visible(offset)
         else:
             self.require_leader()
-        end = self.visible_end_offset(isolation)
+        end = self.visible_end_offset(isolation) if max_bytes > 0 else offset
         found = self.find_verified(offset, max_bytes, limit_offset=end, check_crcs=check_crcs)
         return ReadResult(
             data=found.data,

@@ -92,6 +92,16 @@ class Turn:
         if bucket is not None and amount > 0:
             self._charged[limit] = amount, bucket.charge(amount, now)
 
+    def refund(self, limit: Limit, amount: float) -> None:
+        """Take back a part of a charge: of a body that was announced and did not arrive."""
+        charged = self._charged.pop(limit, None)
+        if charged is None:
+            return
+        total, position = charged
+        position = position.bucket.refund(position, min(1.0, amount / total))
+        if amount < total:
+            self._charged[limit] = total - amount, position
+
     def hold_s(self, now: float) -> float:
         """Return the seconds until the request may begin."""
         return max([position.wait_s(now) for position in self._begins_at]) if self._begins_at else 0.0
@@ -119,8 +129,8 @@ class Turn:
 
     def cancel(self) -> None:
         """Take back the charges of a request that was never begun."""
-        for amount, position in self._charged.values():
-            position.bucket.refund(amount, position)
+        for _, position in self._charged.values():
+            position.bucket.refund(position)
         self._charged = {}
 
 

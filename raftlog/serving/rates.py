@@ -25,6 +25,8 @@ class Position(NamedTuple):
     bucket: Bucket
     at: float
     generation: int
+    moved_s: float = 0.0
+    """By how much the charge moved that moment; less than its amount takes at the longest debt."""
 
     def wait_s(self, now: float) -> float:
         """Return the seconds until the charge is paid."""
@@ -58,18 +60,20 @@ class Bucket:
 
     def charge(self, amount: float, now: float) -> Position:
         """Charge some units; return the position of the charge."""
-        paid_at = max(self._paid_at, now - BURST_S) + amount / self._rate
-        self._paid_at = min(paid_at, now + MAX_DEBT_S)
-        return Position(self, self._paid_at, self._generation)
+        begins_at = max(self._paid_at, now - BURST_S)
+        self._paid_at = max(begins_at, min(begins_at + amount / self._rate, now + MAX_DEBT_S))
+        return Position(self, self._paid_at, self._generation, self._paid_at - begins_at)
 
     def position(self) -> Position:
         """Return the position of the last charge."""
         return Position(self, self._paid_at, self._generation)
 
-    def refund(self, amount: float, charged: Position) -> None:
-        """Take back a charge, unless the rate has changed since."""
+    def refund(self, charged: Position, share: float = 1.0) -> Position:
+        """Take back a share of a charge, unless the rate has changed since; return the position of the rest."""
+        taken_s = share * charged.moved_s
         if charged.generation == self._generation:
-            self._paid_at -= amount / self._rate
+            self._paid_at -= taken_s
+        return charged._replace(at=charged.at - taken_s, moved_s=charged.moved_s - taken_s)
 
     def wait_for(self, position: Position, now: float) -> float:
         """Return the seconds until a charge is paid; after a change of the rate, until all earlier ones are."""

@@ -407,6 +407,39 @@ async def test_requests_of_brokers_have_no_limit(lines: tuple[str, ...]):
                 assert answered.status == 429 or answered.throttle_ms > 0
 
 
+def announced(length: int, *lines: str) -> bytes:
+    """Return the head of a request with a body of `length` bytes."""
+    fields = ["Host: x", f"Content-Type: {media.FRAME}", f"Content-Length: {length}", *lines]
+    return "\r\n".join([f"POST {paths.PRODUCE} HTTP/1.1", *fields, "", ""]).encode()
+
+
+@pytest.mark.parametrize("lines", PATHS)
+@pytest.mark.parametrize("length", [MAX_BODY + 1, 10**15])
+async def test_a_body_that_is_refused_by_its_length_is_not_charged(lines: tuple[str, ...], length: int):
+    async with serving() as served:
+        served.limit(producer_byte_rate=1_000)
+        async with connected(served) as client:
+            client.writer.write(announced(length, *lines))
+            assert (await client.answer()).status == 413
+        async with connected(served) as client:
+            assert (await client.ask(paths.PRODUCE, b"x", *lines)).status == 200
+
+
+@pytest.mark.parametrize("lines", PATHS)
+async def test_a_body_that_does_not_arrive_is_charged_as_far_as_it_came(lines: tuple[str, ...]):
+    async with serving() as served:
+        served.limit(producer_byte_rate=1_000)
+        bucket = served.gate.buckets_of(Sender(Principal("User:ANONYMOUS"), "127.0.0.1"), "", "127.0.0.1", "produce")
+        assert bucket is not None
+        for _ in range(3):
+            async with connected(served) as client:
+                client.writer.write(announced(1_000_000, *lines) + b"x" * 100)
+                await until(lambda: bucket["produce"].wait_s(served.gate.now()) > 500)
+            await until(lambda: bucket["produce"].wait_s(served.gate.now()) < 1)
+        async with connected(served) as client:
+            assert (await client.ask(paths.PRODUCE, b"x", *lines)).status == 200
+
+
 def test_quotas_go_by_the_user_without_its_kind_and_nodes_have_none():
     image = MetadataImage(quotas={("*", ""): Quota(user="*", limits={"request_rate": 5})})
     gate = QuotaGate(lambda: image, 1, Throttling())

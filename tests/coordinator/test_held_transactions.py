@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from transaction_support import Shard
 
-from raftlog.coordinator.transaction.held import end_holding
+from raftlog.coordinator.transaction.held import end_holding, verify
+from raftlog.coordinator.transaction.records import TransactionChanged
 from raftlog.coordinator.transaction.transitions import LAST_EPOCH
 from raftlog.wire.transactions import (
     EndTransactionBody,
@@ -40,6 +42,26 @@ class Held(Shard):
         given = TransactionalProducer(producer_id=who[0], producer_epoch=who[1])
         made = self._do(lambda fresh: self.coordinator.init(self.state, self.now, "t", 1_000, fresh, given))
         return (made.producer_id, made.producer_epoch) if hasattr(made, "producer_id") else made
+
+
+def test_a_verification_takes_time_in_proportion_to_what_it_names():
+    """Not to the product of what it names and what the transaction has."""
+    joined = tuple(TransactionPartition(topic="x", partition=number, topic_id="a") for number in range(5_000))
+    current = TransactionChanged(
+        transactional_id="t",
+        producer_id=1,
+        producer_epoch=0,
+        phase="ongoing",
+        timeout_ms=1,
+        changed_ms=0,
+        partitions=joined,
+    )
+    asked = JoinTransactionRequest(
+        transactional_id="t", producer_id=1, producer_epoch=0, partitions=joined[::-1], verify_only=True
+    )
+    began = time.thread_time()
+    verify(current, asked)
+    assert time.thread_time() - began < 1.0, "it compares 25 million pairs"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from replica_support import EPOCHS, TOPIC_ID, Solo
@@ -20,6 +20,8 @@ from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.record_deletion import delete_records
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_fetch_server import ReplicaFetchServer
+from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.verified_reads import VerifiedBatches
 from raftlog.partition.waiters import Notifier, Wakeable
 from raftlog.record import NewRecord, build_batch
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest
@@ -105,6 +107,24 @@ async def test_a_consumer_reads_several_partitions_at_once(shelf: Shelf):
     assert sizes[0] == 2 * sizes[1] > 0
     assert sizes[2] == 0
     assert [(r.length, r.high_watermark, r.error) for r, _ in pairs] == [(size, 2, None) for size in sizes]
+
+
+async def test_what_the_answer_has_no_space_for_is_not_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
+    reads = list[int]()
+    found = PartitionLog.find_verified
+
+    def counted(log: PartitionLog, offset: int, max_bytes: int, **options: Any) -> VerifiedBatches:
+        batches = found(log, offset, max_bytes, **options)
+        reads.append(len(batches.data))
+        return batches
+
+    monkeypatch.setattr(PartitionLog, "find_verified", counted)
+    pairs = await shelf.fetch((0, 0), (1, 0), (2, 9), max_bytes=1)
+
+    assert [size > 0 for size in reads] == [True, False]
+    assert [(len(data) > 0, result.high_watermark) for result, data in pairs[:2]] == [(True, 2), (False, 2)]
+    assert pairs[2][0].error is not None
+    assert pairs[2][0].error.code == "OFFSET_OUT_OF_RANGE"
 
 
 async def test_limits_hold_and_progress_is_always_made(shelf: Shelf):

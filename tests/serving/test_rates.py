@@ -80,12 +80,24 @@ def test_a_refund_takes_one_charge_back():
     bucket = Bucket(10, 0.0)
     first, before = bucket.charge(20, 0.0), bucket.wait_s(0.0)
     second = bucket.charge(30, 0.0)
-    bucket.refund(30, second)
+    bucket.refund(second)
     assert bucket.wait_s(0.0) == pytest.approx(before) == pytest.approx(first.wait_s(0.0))
     third = bucket.charge(30, 0.0)
     bucket.change(1, 0.0)
-    bucket.refund(30, third)  # Its amount is another time now.
+    bucket.refund(third)  # Its amount is another time now.
     assert bucket.wait_s(0.0) == pytest.approx(45)
+
+
+def test_a_refund_of_a_charge_beyond_the_longest_debt_forgives_no_other_charge():
+    bucket = Bucket(10, 0.0)
+    bucket.charge(20, 0.0)
+    owed = bucket.wait_s(0.0)
+    huge = bucket.charge(1e15, 0.0)
+    rest = bucket.refund(huge, 0.5)
+    assert bucket.wait_s(0.0) == pytest.approx((owed + MAX_DEBT_S) / 2)
+    assert rest.wait_s(0.0) == pytest.approx(bucket.wait_s(0.0))
+    bucket.refund(rest)
+    assert bucket.wait_s(0.0) == pytest.approx(owed)
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, 5e-324, 1e-30, 1e308, math.inf, math.nan])

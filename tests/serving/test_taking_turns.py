@@ -6,10 +6,11 @@ import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 
-from raftlog.runtime import freezing_objects, in_slices
+from raftlog.runtime import concurrently, freezing_objects, in_slices
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +37,47 @@ async def test_others_get_their_turns_amid_long_work():
     task.cancel()
     assert seen == list(range(10))
     assert {4, 8} <= set(turns)
+
+
+async def test_some_of_many_coroutines_begin_in_each_turn():
+    begun, turns = list[int](), list[int]()
+
+    async def other() -> None:
+        while True:
+            turns.append(len(begun))
+            await asyncio.sleep(0)
+
+    async def work(number: int) -> int:
+        begun.append(number)
+        return number
+
+    task = asyncio.ensure_future(other())
+    assert await concurrently([work(number) for number in range(10)], each=4) == list(range(10))
+    task.cancel()
+    assert max(after - before for before, after in pairwise(turns)) <= 4
+
+
+async def test_coroutines_that_run_concurrently_are_cancelled_together():
+    ended = list[int]()
+
+    async def work(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    for turns in range(1, 8):
+        ended.clear()
+        waiting = asyncio.ensure_future(concurrently([work(number) for number in range(10)], each=2))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        await asyncio.sleep(0)
+        assert waiting.cancelled()
+        assert len(asyncio.all_tasks()) == 1
+        assert ended == sorted(ended)
 
 
 def test_the_collector_is_as_it_was_found():

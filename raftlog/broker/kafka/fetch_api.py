@@ -77,14 +77,22 @@ async def handle_fetch(call: KafkaCall, request: FetchRequest) -> FetchResponse:
 
 async def _planned(call: KafkaCall, request: FetchRequest) -> list[tuple[FetchTopic, list[_Wanted]]]:
     slices, planned = Slices(), list[tuple[FetchTopic, list[_Wanted]]]()
+    named = set[tuple[str, bytes, int]]()
     for topic in request.topics:
         wanted = list[_Wanted]()
         await slices.entry()
         for one in topic.partitions:
-            wanted.append(_wanted(call, topic, one))
+            name = (topic.topic, topic.topic_id, one.partition)
+            wanted.append(_named_twice(one.partition) if name in named else _wanted(call, topic, one))
+            named.add(name)
             await slices.entry()
         planned.append((topic, wanted))
     return planned
+
+
+def _named_twice(partition: int) -> _Wanted:
+    error = WireError.of(InvalidRequestError("expected each partition once, received it several times"))
+    return _Wanted(partition, read=KafkaRead(result=FetchResult(topic="", partition=partition, error=error)))
 
 
 def _refused_session(request: FetchRequest) -> KafkaError | None:

@@ -286,7 +286,7 @@ class LeanConnection(asyncio.BufferedProtocol):
 
     def _refuse(self, request: LeanRequest, error: RaftlogError, *, left: int) -> None:
         """Answer with an error before the whole body was read."""
-        self._end_request()
+        self._end_request(left)
         self._input.unwanted = left
         quotas = self._admission.quotas
         throttle_ms = 0 if quotas is None else quotas.end(0, 0.0)
@@ -390,19 +390,23 @@ class LeanConnection(asyncio.BufferedProtocol):
             self._admission.marks = RequestMarks()
         late_part = (received.received, "body") if request else (received.held, "head")
         late = late_reply(*late_part, self._admission.marks)
-        left = request.length - received.received if request else http1.MAX_HEAD_BYTES
-        self._end_request()
+        left = received.missing if request else http1.MAX_HEAD_BYTES
+        self._end_request(received.missing)
         received.held, received.unwanted, self._ending = 0, left, True
         self._start(self._send(late))
 
-    def _end_request(self) -> None:
+    def _end_request(self, left: int = 0) -> None:
+        """End the current request, of whose body `left` bytes have not arrived."""
         self._input.take_body()
         self._admission.end()
+        if self._admission.quotas is not None:
+            self._admission.quotas.not_received(left)
 
     def _leave(self) -> None:
         self._deadline.end()
         self._muting.end()
         if self._admission.quotas is not None:
+            self._admission.quotas.not_received(self._input.missing)
             self._admission.quotas.drop()
         self._on_end(self)
 

@@ -48,6 +48,11 @@ class LeanInput:
         """Whether nothing of a request has been received that is still to be answered."""
         return not self.held and self.request is None
 
+    @property
+    def missing(self) -> int:
+        """The bytes of the current request's body that have not arrived."""
+        return 0 if self.request is None else self.request.length - self.received
+
     def head(self) -> bytes | None:
         """Return the first head in the buffer, its end included; None: it has not arrived completely."""
         end = self._head.find(http1.HEAD_END, 0, self.held)

@@ -67,6 +67,11 @@ class LeanQuotas:
         """Note that the head has left the buffer."""
         self._begun = False
 
+    def not_received(self, size: int) -> None:
+        """Take back the charge of the rest of a body that will not be used."""
+        if self._turn is not None and size:
+            self._turn.refund("produce", size)
+
     def end(self, answer_bytes: int, seconds: float) -> int:
         """Charge the answer of the current request; return for how many ms the connection is muted."""
         turn, self._turn, self.max_answer_bytes = self._turn, None, None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Coroutine, Sequence
-from typing import Any
 
 from aiohttp import web
 
@@ -31,7 +29,7 @@ from raftlog.model import ACKS_ALL, Acks
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.partitioner import partition_for_key
 from raftlog.request_marks import current_request_id
-from raftlog.runtime import in_slices
+from raftlog.runtime import concurrently
 from raftlog.security.guard import sender_of
 from raftlog.security.identity import Sender, forwarded
 from raftlog.serving.error_bodies import error_body
@@ -102,7 +100,7 @@ class ProduceRoutes:
             for entry, batch in zip(head.partitions, batches, strict=True)
         ]
         # A single batch needs no task.
-        results = [await appends[0]] if len(appends) == 1 else await _concurrently(appends)
+        results = [await appends[0]] if len(appends) == 1 else await concurrently(appends, each=_BEGIN_AT_ONCE)
         return RawReply.json(ProduceResponse(partitions=tuple(results)))
 
     async def records(self, request: web.Request) -> web.Response:
@@ -224,20 +222,6 @@ class ProduceRoutes:
     def _timeout_ms(self, request: RequestQuery) -> int:
         limit = self._context.config.broker.request_timeout_ms
         return query_number(request, TIMEOUT_MS, default=caller_timeout_ms(request, limit), at_most=limit)
-
-
-async def _concurrently(appends: Sequence[Coroutine[Any, Any, ProduceResult]]) -> list[ProduceResult]:
-    """Return the results of appends that run concurrently; some begin in each turn of the event loop."""
-    tasks = list[asyncio.Task[ProduceResult]]()
-    try:
-        async for append in in_slices(appends, _BEGIN_AT_ONCE):
-            tasks.append(asyncio.ensure_future(append))
-        return await asyncio.gather(*tasks)
-    finally:  # Also of a request that is cancelled before all have begun.
-        for append in appends[len(tasks) :]:
-            append.close()
-        for task in tasks:
-            task.cancel()
 
 
 def _answer_of(partitions: list[int], results: dict[int, ProduceResult]) -> tuple[int, bytes]:

@@ -55,8 +55,9 @@ def verify(current: TransactionChanged, request: JoinTransactionRequest) -> Deci
     Raises:
         InvalidRequestError: INVALID_TXN_STATE: one of them is not in it.
     """
-    missing = [one for one in request.partitions if one not in current.partitions]
-    absent = [one for one in request.groups if one not in current.groups]
+    partitions, groups = set(current.partitions), set(current.groups)
+    missing = [one for one in request.partitions if one not in partitions]
+    absent = [one for one in request.groups if one not in groups]
     if current.phase != "ongoing" or missing or absent:
         raise InvalidRequestError(
             f"the transaction of {current.transactional_id!r} is {current.phase}, and "

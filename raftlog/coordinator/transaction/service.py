@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -18,7 +17,7 @@ from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import TRANSACTION_STATE, Address, BrokerId, ProducerEpoch, ProducerId
 from raftlog.partition.admission import Admit
 from raftlog.partition.replica import Replica
-from raftlog.runtime import Clock
+from raftlog.runtime import Clock, concurrently
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.errors import WireError
@@ -39,6 +38,8 @@ from raftlog.wire.transactions import (
 
 R = TypeVar("R")
 JOIN_TIMEOUT_MS = 5_000
+_MARKERS_AT_ONCE = 64
+"""Markers of one request that are begun in one turn of the event loop."""
 """The longest that a leader waits for the coordinator before it appends a batch."""
 
 
@@ -273,11 +274,9 @@ class TransactionService:
                 stale, or the request is forged. Written, it would fence the real coordinators.
         """
         self._require_known_epoch(request.marker)
-        errors = await asyncio.gather(
-            *(self._write_marker(request, partition) for partition in request.partitions),
-            *(self._write_to_group(request, group) for group in request.groups),
-        )
-        return WriteMarkersResponse(errors=tuple(errors))
+        work = [self._write_marker(request, partition) for partition in request.partitions]
+        work += [self._write_to_group(request, group) for group in request.groups]
+        return WriteMarkersResponse(errors=tuple(await concurrently(work, each=_MARKERS_AT_ONCE)))
 
     def _require_known_epoch(self, marker: TransactionMarker) -> None:
         topic = self._image().topic(TRANSACTION_STATE)

@@ -14,7 +14,7 @@ from kafka_listener import Client, request
 
 from raftlog.wire import paths
 from raftlog.wire.kafka.error_codes import KafkaError
-from raftlog.wire.kafka.messages import describe_producers, join_group, offset_commit, offset_fetch
+from raftlog.wire.kafka.messages import describe_producers, fetch, join_group, offset_commit, offset_fetch
 from raftlog.wire.kafka.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from raftlog.wire.kafka.messages.delete_groups import DeleteGroupsRequest
 from raftlog.wire.kafka.messages.describe_groups import DescribeGroupsRequest
@@ -110,4 +110,12 @@ async def test_the_producers_of_a_partition_are_described_once(frame: Frame):
     topics = [describe_producers.TopicRequest(name="t", partition_indexes=[0] * 3)] * 2
     answer = await asking(frame, 61, 0, describe_producers.DescribeProducersRequest(topics=topics))
     codes = [one.error_code for topic in answer.topics for one in topic.partitions]
+    assert codes == [0] + [KafkaError.INVALID_REQUEST] * 5
+
+
+async def test_a_partition_that_a_fetch_names_twice_is_read_once(frame: Frame):
+    part = fetch.FetchPartition(partition=0, partition_max_bytes=100)
+    topics = [fetch.FetchTopic(topic="t", partitions=[part] * 3)] * 2
+    answer = await asking(frame, 1, 11, fetch.FetchRequest(topics=topics, max_bytes=100))
+    codes = [one.error_code for topic in answer.responses for one in topic.partitions]
     assert codes == [0] + [KafkaError.INVALID_REQUEST] * 5
