@@ -116,7 +116,9 @@ def _context(own: _Process, links: _Links, security: NodeSecurity) -> BrokerCont
         config=config.group,
         replicas=replicas,
         clock=own.clock,
-        max_parked=config.broker.max_inflight_requests // 4,
+        max_parked=config.broker.max_inflight_requests // 8,  # Fetches that wait take at most three quarters.
+        # One for each connection: they take no place of other requests, and a refused one would stop its group.
+        max_parked_members=config.broker.max_connections,
     )
     producer_ids = ProducerIds(local, channel)
     transactions = TransactionService(

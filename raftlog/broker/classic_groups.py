@@ -68,12 +68,19 @@ class ClassicGroups:
         """Generations whose leader was answered here."""
 
     async def join(
-        self, group_id: str, join: ClassicJoin, *, timeout_ms: int, sees: Callable[[str], bool] = lambda _: True
+        self,
+        group_id: str,
+        join: ClassicJoin,
+        *,
+        timeout_ms: int,
+        sees: Callable[[str], bool] = lambda _: True,
+        on_wait: Callable[[], None] = lambda: None,
     ) -> JoinOutcome:
         """Answer JoinGroup, once the group's rebalance is complete.
 
         Args:
             sees: whether the sender may describe a topic.
+            on_wait: called before the request waits for other members, perhaps several times.
 
         Raises:
             RetriableError: COORDINATOR_NOT_AVAILABLE, too many requests wait.
@@ -98,6 +105,7 @@ class ClassicGroups:
         with self._waits_for(group_id) as event:
             outcome = await self._runtime.decide(group_id, first, timeout_ms=timeout_ms)
             while outcome.answer is None and not outcome.is_promised:
+                on_wait()
                 await wait_until(event, asyncio.get_running_loop().time() + look_s)
                 event.clear()
                 again = partial(self._look, group_id, outcome, join, ticket, sees)
@@ -139,8 +147,13 @@ class ClassicGroups:
             again=again,
         )
 
-    async def sync(self, group_id: str, sync: ClassicSync, *, timeout_ms: int) -> SyncAnswer:
+    async def sync(
+        self, group_id: str, sync: ClassicSync, *, timeout_ms: int, on_wait: Callable[[], None] = lambda: None
+    ) -> SyncAnswer:
         """Answer SyncGroup, once the leader has assigned.
+
+        Args:
+            on_wait: called before the request waits for the leader, perhaps several times.
 
         Raises:
             RetriableError: COORDINATOR_NOT_AVAILABLE, too many requests wait.
@@ -161,6 +174,8 @@ class ClassicGroups:
                 answer = await self._runtime.decide(group_id, decide, timeout_ms=timeout_ms)
                 if answer is not None:
                     return answer
+                sync = replace(sync, assignments=())  # Not the leader's, which never waits.
+                on_wait()
                 await wait_until(event, asyncio.get_running_loop().time() + session_ms / _LOOKS / 1000)
                 event.clear()
                 waited = True

@@ -132,6 +132,7 @@ class GroupService:
 
     Args:
         max_parked: how many heartbeats may be held at once; further ones are answered at once.
+        max_parked_members: how many requests of members of classic groups may wait at once; further ones are refused.
 
     Every method raises `StaleRouteError` NOT_COORDINATOR for other groups, and the errors of `Shard.decide`.
     """
@@ -144,6 +145,7 @@ class GroupService:
         replicas: ReplicaManager,
         clock: Clock,
         max_parked: int,
+        max_parked_members: int,
     ) -> None:
         self._broker_id = broker_id
         self._replicas = replicas
@@ -166,8 +168,7 @@ class GroupService:
             replicas=replicas,
             clock=clock,
         )
-        # Refused ones would stop their groups, and each one holds little that its group does not have anyway.
-        self.classic = ClassicGroups(self.runtime, config, topics=lambda: self._topics, max_parked=4 * max_parked)
+        self.classic = ClassicGroups(self.runtime, config, topics=lambda: self._topics, max_parked=max_parked_members)
         """Serves the members of groups of Kafka's classic protocol."""
 
     def on_image(self, image: MetadataImage) -> None:

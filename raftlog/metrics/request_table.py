@@ -40,7 +40,7 @@ REQUEST_TABLE = (
     ),
     _waiting.gauge(
         "raftlog_requests_in_progress",
-        "Requests that are being handled, parked ones included.",
+        "Requests that are being handled; parked ones included, but for members of classic groups.",
         "listener",
         jmx="kafka.network:type=RequestChannel,name=RequestQueueSize",
     ),

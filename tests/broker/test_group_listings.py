@@ -30,7 +30,12 @@ class Replicas:
 
 def service(count: int = GROUPS, topic: str = "flights", topic_id: str = "id") -> GroupService:
     found = GroupService(
-        broker_id=1, config=GroupConfig(), replicas=cast("Any", Replicas()), clock=SystemClock(), max_parked=1
+        broker_id=1,
+        config=GroupConfig(),
+        replicas=cast("Any", Replicas()),
+        clock=SystemClock(),
+        max_parked=1,
+        max_parked_members=1,
     )
     shards = {number: GroupsState() for number in range(SHARDS)}
     for number in range(count):

@@ -68,7 +68,12 @@ def runtime() -> Runtime:
 @pytest.fixture
 def groups(runtime: Runtime) -> GroupService:
     found = GroupService(
-        broker_id=1, config=GroupConfig(), replicas=cast("Any", None), clock=SystemClock(), max_parked=1
+        broker_id=1,
+        config=GroupConfig(),
+        replicas=cast("Any", None),
+        clock=SystemClock(),
+        max_parked=1,
+        max_parked_members=1,
     )
     found.runtime, found._topics = cast("Any", runtime), cast("Any", runtime.shard.topics)
     return found

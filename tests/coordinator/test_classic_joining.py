@@ -9,7 +9,7 @@ from classic_support import DELAY_MS, REBALANCE_MS, SESSION_MS, ClassicMember, C
 from group_support import GROUP
 
 from raftlog.coordinator.group import classic_checks, classic_state
-from raftlog.coordinator.group.classic_requests import Leaver
+from raftlog.coordinator.group.classic_requests import MAX_REBALANCE_MS, Leaver
 from raftlog.errors import ErrorCode
 
 
@@ -49,6 +49,15 @@ def test_a_new_group_waits_for_more_members_and_then_begins():
     follower = shard.wait_join(second.member_id, 0, other).answer
     assert follower is not None
     assert (follower.leader, follower.members) == (first.member_id, ())
+
+
+@pytest.mark.parametrize(("requested", "granted"), [(-1, 1), (60_000, 60_000), (2**31 - 1, MAX_REBALANCE_MS)])
+def test_a_rebalance_waits_for_a_member_within_bounds(requested: int, granted: int):
+    """Clients of Kafka Streams requested the largest number, so it is not an error."""
+    shard = ClassicShard()
+    shard.join(rebalance_timeout_ms=requested)
+    (member,) = shard.classic.members.values()
+    assert member.rebalance_timeout_ms == granted
 
 
 def test_newcomers_extend_the_delay_no_longer_than_the_rebalance_time_out():

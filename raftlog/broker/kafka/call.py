@@ -26,6 +26,10 @@ MANY_ELEMENTS: Final = 20_000
 """For requests about partitions: each of 10,000 topics with one partition."""
 
 
+def goes_on_counting() -> None:
+    """Do nothing."""
+
+
 class ClosesConnectionError(InvalidRequestError):
     """A handler refuses a request in the only way that the protocol leaves: the connection is closed."""
 
@@ -90,6 +94,11 @@ class KafkaCall:
     """Set by a handler that wants the connection to pause after this answer, in ms. Quotas are counted apart."""
     held_bytes: int = 0
     """Answer bytes that the handler counted, which are released when the answer is sent."""
+    on_wait: Callable[[], None] = goes_on_counting
+    """Called by a handler before it waits for other clients: the request does not count against limits any more.
+
+    What the handler keeps of its message must be small, or something that the broker keeps anyway.
+    """
 
     @property
     def context(self) -> BrokerContext:

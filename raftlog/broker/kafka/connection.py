@@ -2,7 +2,8 @@
 
 It reads frames while there is space in its pipeline and in the broker's memory for requests, begins requests in the
 order that `pipeline` says, and answers them in the order in which they arrived. What it cannot take now it leaves
-unread. After an error of the protocol, the requests before it are answered, and the connection is closed.
+unread. A request that is complete begins however full the memory is, because only its end makes space. After an error
+of the protocol, the requests before it are answered, and the connection is closed.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import cast
 
 from raftlog.broker.kafka.call import KafkaConnectionState
 from raftlog.broker.kafka.dispatch import KafkaRequest
-from raftlog.broker.kafka.input import SMALL_BYTES, KafkaInput
+from raftlog.broker.kafka.input import KafkaInput
 from raftlog.broker.kafka.pending import Pending, Reply, reply_to
 from raftlog.broker.kafka.pipeline import Pipeline
 from raftlog.broker.kafka.quotas import KafkaQuotas
-from raftlog.broker.kafka.server import MAX_PIPELINED, KafkaServer
+from raftlog.broker.kafka.received import ReceivedBytes
+from raftlog.broker.kafka.server import AHEAD_BYTES, MAX_PIPELINED, KafkaServer
 from raftlog.broker.lean.deadline import Deadline
 from raftlog.broker.lean.muting import peer_has_disconnected
 from raftlog.errors import OverloadedError, RaftlogError
@@ -33,7 +35,8 @@ from raftlog.wire.kafka.reader import Buffer
 _log = logging.getLogger(__name__)
 _FULL_S = 0.02
 """How long a connection waits before it looks again whether the broker has space for its request."""
-
+_UNREAD_S = 1.0
+"""How often a connection that reads nothing behind a request looks whether its peer has disconnected."""
 
 _DISCARDED = bytearray(64 << 10)
 """Receives what follows an error of the protocol."""
@@ -62,7 +65,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._input = KafkaInput(max_frame_bytes=server.max_frame_bytes, take_buffer=server.buffers.take)
-        self._pipeline = Pipeline[Pending](MAX_PIPELINED)
+        self._received = ReceivedBytes(self._input, self._inflight)
+        self._pipeline = Pipeline[Pending](MAX_PIPELINED, ahead_bytes=AHEAD_BYTES)
         self._state = KafkaConnectionState()
         self._quotas = KafkaQuotas(server.quotas, address)
         self._deadline = Deadline(self._on_late)
@@ -71,12 +75,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._writer: asyncio.Task[None] | None = None
         """Answers requests while there are any."""
         self._identifying: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        """Set while a request, or a received byte, waits for a quota or for the broker's memory."""
-        self._received = 0
-        """Bytes of the frame that is being received, which count against the broker's limit."""
-        self._uncounted = 0
-        """Received bytes that do not count yet, because there is no space: nothing is read until they do."""
+        self._admitting: asyncio.TimerHandle | None = None
+        """Set while a complete request waits for a quota, or because too many are in progress."""
+        self._unread: asyncio.TimerHandle | None = None
+        """Set while received bytes wait for the broker's memory, or unread ones for a request before them."""
         self._is_paused = self._ending = self._lost = False
         self._refused: object = None
         """The error after which nothing more is read; None: there was none."""
@@ -99,7 +101,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._lost = True
         self._out.lost()
         self._deadline.end()
-        for waiting in (self._timer, self._writer, self._identifying):
+        for waiting in (self._admitting, self._unread, self._writer, self._identifying):
             if waiting is not None:
                 waiting.cancel()
         writer_handles = self._pipeline.first
@@ -110,7 +112,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             else:
                 task.cancel()
                 task.add_done_callback(partial(pending.forget, self._inflight))  # It counts until the task ends.
-        self._drop_input()
+        self._received.drop()
         self._on_end(self)
 
     def eof_received(self) -> bool:
@@ -123,7 +125,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._out.resume()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (the input decides)
-        return self._input.buffer() if self._reads else memoryview(_DISCARDED)
+        if not self._reads:
+            return memoryview(_DISCARDED)
+        buffer = self._input.buffer()
+        ahead = self._ahead if self._input.expected else None
+        return buffer if ahead is None else buffer[: max(1, ahead)]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._reads:
@@ -155,31 +161,41 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _read(self) -> None:
         """Take frames and begin requests, until there is nothing more to take or no space."""
-        try:
-            while self._reads and not self._pipeline.is_full and self._counts():
-                found = self._input.next_frame()
-                if found is None:
-                    break
-                self._take(*found)
-        except KafkaProtocolError as error:
-            self._refuse(error)
+        left = self._take_frames()
         self._begin_ready()
+        if left and self._takes:
+            self._take_frames()  # A large request that has begun is not read ahead any more.
         if not self._lost and not self._transport.is_closing():
             self._pause_or_resume()
             self._watch()
 
-    def _counts(self) -> bool:
-        """Count what was received, and return whether there is space for a small frame as well."""
-        self._uncounted += self._input.uncounted()
+    def _take_frames(self) -> bool:
+        """Take frames; return whether one may be left because the pipeline takes no more."""
         try:
-            self._inflight.hold(self._uncounted + SMALL_BYTES)
-        except OverloadedError:
-            self._wait(_FULL_S)
-            return False
-        self._inflight.release(SMALL_BYTES)
-        self._received += self._uncounted
-        self._uncounted = 0
-        return True
+            while self._reads:
+                takes = self._takes
+                if not self._received.count(another=takes):
+                    self._read_within(_FULL_S)
+                    return False
+                if not takes:
+                    return True
+                found = self._input.next_frame()
+                if found is None:
+                    return False
+                self._take(*found)
+        except KafkaProtocolError as error:
+            self._refuse(error)
+        return False
+
+    @property
+    def _ahead(self) -> int | None:
+        """How many more bytes of a large frame may be received now; None: any number."""
+        return self._pipeline.ahead(self._received.total) if self._pipeline.singles else None
+
+    @property
+    def _takes(self) -> bool:
+        """Whether another request may be put into the pipeline."""
+        return not self._pipeline.is_full and (not self._pipeline.singles or self._ahead != 0)
 
     def _take(self, frame: Buffer, uncounted: int) -> None:
         """Put a request into the pipeline.
@@ -187,11 +203,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         Raises:
             KafkaProtocolError: it is not one that this broker serves.
         """
-        self._inflight.hold(uncounted)
-        self._received += uncounted
         header, at = decode_request_header(frame)
         self._server.dispatch.require_served(header)
-        held_bytes, self._received = self._received, 0
+        held_bytes = self._received.take(uncounted)
         self._pipeline.add(Pending(KafkaRequest(header, frame, at), held_bytes, perf_counter()))
 
     def _refuse(self, why: object) -> None:
@@ -199,18 +213,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._refused is None:
             self._refused = why
             self._server.complain(self.address, why)
-        self._drop_input()
+        self._received.drop()
         if not self._pipeline:
             self._transport.close()
 
-    def _drop_input(self) -> None:
-        self._input.drop()
-        self._inflight.release(self._received)
-        self._received = self._uncounted = 0
-
     def _pause_or_resume(self) -> None:
         """Read only what can be kept: backpressure on the client."""
-        pauses = self._reads and (not self._input.has_room or self._uncounted > 0)
+        is_far = self._input.expected > 0 and self._ahead == 0
+        pauses = self._reads and (is_far or not self._input.has_room or self._received.uncounted > 0)
+        if pauses and self._pipeline.singles:
+            self._read_within(_UNREAD_S)
         if pauses and not self._is_paused:
             self._transport.pause_reading()
         elif self._is_paused and not pauses:
@@ -220,7 +232,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _watch(self) -> None:
         """Set the deadline of the next step, if there is another next step than before."""
         limits = self._server.limits
-        if self._pipeline.is_full:
+        if not self._takes:
             self._deadline.clear()
             self._watched = None
         elif self._input.is_partial:
@@ -246,7 +258,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _begin_ready(self) -> None:
         """Begin the requests that may begin now."""
-        while not (self._lost or self._ending) and self._timer is None and self._identifying is None:
+        while not (self._lost or self._ending) and self._admitting is None and self._identifying is None:
             pending = self._pipeline.next
             if pending is None or not self._admit(pending):
                 return
@@ -276,10 +288,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if wait_s:
             return self._wait(wait_s)
         try:
-            self._inflight.enter()
+            pending.enter(self._inflight)
         except OverloadedError:
             return self._wait(_FULL_S)
-        pending.is_entered = True
         return True
 
     def _refuse_pending(self, error: RaftlogError) -> bool:
@@ -290,13 +301,28 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return False
 
     def _wait(self, seconds: float) -> bool:
-        """Look again after some time; return False."""
-        if self._timer is None:
-            self._timer = self._loop.call_later(seconds, self._look_again)
+        """Look again after some time whether the next request may begin; return False."""
+        if self._admitting is None:
+            self._admitting = self._loop.call_later(seconds, self._admit_again)
         return False
 
+    def _admit_again(self) -> None:
+        self._admitting = None
+        self._look_again()
+
+    def _read_within(self, seconds: float) -> None:
+        """Look again at the latest after some time whether more can be read."""
+        if self._unread is not None:
+            if self._unread.when() <= self._loop.time() + seconds:
+                return
+            self._unread.cancel()
+        self._unread = self._loop.call_later(seconds, self._read_again)
+
+    def _read_again(self) -> None:
+        self._unread = None
+        self._look_again()
+
     def _look_again(self) -> None:
-        self._timer = None
         if self._is_paused and peer_has_disconnected(self._transport):
             self._transport.abort()  # A closed peer cannot be seen behind bytes that are not read.
         else:

@@ -52,6 +52,7 @@ async def handle_join_group(call: KafkaCall, request: JoinGroupRequest) -> JoinG
             join,
             timeout_ms=timeout_ms(call),
             sees=lambda topic: call.context.access.sees(call.sender, "topic", topic),
+            on_wait=call.on_wait,
         )
     except RaftlogError as error:
         return JoinGroupResponse(error_code=error_number(error, "group"), member_id=request.member_id)
@@ -82,21 +83,29 @@ async def handle_sync_group(call: KafkaCall, request: SyncGroupRequest) -> SyncG
     names = (request.protocol_type, request.protocol_name)
     if call.api_version >= _NAMED_PROTOCOL and None in names:
         return SyncGroupResponse(error_code=KafkaError.INCONSISTENT_GROUP_PROTOCOL)
-    sync = ClassicSync(
+    try:
+        call.context.access.require(call.sender, "read", "group", request.group_id)
+        answer = await call.context.groups.classic.sync(
+            request.group_id, _sync_of(request), timeout_ms=timeout_ms(call), on_wait=call.on_wait
+        )
+    except RaftlogError as error:
+        return SyncGroupResponse(error_code=error_number(error, "group"))
+    return SyncGroupResponse(
+        protocol_type=answer.protocol_type, protocol_name=answer.protocol, assignment=answer.assignment
+    )
+
+
+def _sync_of(request: SyncGroupRequest) -> ClassicSync:
+    """Return what a member requests, and take the assignments from its message: they may be large."""
+    assignments = tuple((one.member_id, one.assignment) for one in request.assignments)
+    request.assignments = []
+    return ClassicSync(
         member_id=request.member_id,
         generation=request.generation_id,
         instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
         protocol=request.protocol_name,
-        assignments=tuple((one.member_id, one.assignment) for one in request.assignments),
-    )
-    try:
-        call.context.access.require(call.sender, "read", "group", request.group_id)
-        answer = await call.context.groups.classic.sync(request.group_id, sync, timeout_ms=timeout_ms(call))
-    except RaftlogError as error:
-        return SyncGroupResponse(error_code=error_number(error, "group"))
-    return SyncGroupResponse(
-        protocol_type=answer.protocol_type, protocol_name=answer.protocol, assignment=answer.assignment
+        assignments=assignments,
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 
-from raftlog.broker.kafka.call import ClosesConnectionError, KafkaCall
+from raftlog.broker.kafka.call import ClosesConnectionError, KafkaCall, goes_on_counting
 from raftlog.broker.kafka.dispatch import KafkaDispatch, KafkaRequest
 from raftlog.broker.kafka.quotas import KafkaQuotas
 from raftlog.security.quotas import Turn
@@ -44,7 +45,9 @@ class Pending:
     turn: Turn | None = None
     """What it is charged to quotas, until it is handled."""
     is_entered: bool = False
-    """Whether it counts against the broker's limit of requests: it has begun, and was not handled yet."""
+    """Whether it has begun, and was not handled yet."""
+    waits: bool = False
+    """Whether it does not count against the broker's limits any more: it waits for other clients."""
     answering: asyncio.Task[Reply] | None = None
     """None: the connection's writer handles it."""
 
@@ -54,12 +57,39 @@ class Pending:
 
     def release(self, inflight: InflightLimits) -> None:
         """Stop counting the request, which was handled."""
+        self._release_frame(inflight)
+        if self.is_entered:
+            self.is_entered = False
+            if self.call is not None:
+                self.call.on_wait = goes_on_counting  # Without a cycle, both are freed at once.
+            if not self.waits:
+                inflight.leave()
+
+    def enter(self, inflight: InflightLimits) -> None:
+        """Count the request, which begins.
+
+        Raises:
+            OverloadedError: too many requests are being handled; this one was not counted.
+        """
+        inflight.enter()
+        self.is_entered = True
+        if self.call is not None:
+            self.call.on_wait = partial(self._leave, inflight)
+
+    def _leave(self, inflight: InflightLimits) -> None:
+        """Stop counting the request: it waits for other clients, and its handler keeps little of its message.
+
+        It does not count again when it goes on, because what is left to do is little, too.
+        """
+        if self.is_entered and not self.waits:
+            self.waits = True
+            inflight.leave()
+            self._release_frame(inflight)
+
+    def _release_frame(self, inflight: InflightLimits) -> None:
         self.request.frame = b""  # Its buffer is reused.
         held_bytes, self.held_bytes = self.held_bytes, 0
         inflight.release(held_bytes)
-        if self.is_entered:
-            self.is_entered = False
-            inflight.leave()
 
     def forget(self, inflight: InflightLimits, _: object = None) -> None:
         """Stop counting the request and its answer: it was sent, or the connection has ended."""

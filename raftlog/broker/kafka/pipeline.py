@@ -4,6 +4,8 @@
 2. A request begins when all requests before it are answered, as in Kafka. Those that may overlap, which are produce
    requests, begin together, in their order.
 3. At most so many requests are in the pipeline. The connection reads no further while it is full.
+4. A request that does not overlap may wait for long. What arrives behind it has no use before it is answered: the
+   connection reads ahead few bytes then.
 """
 
 from __future__ import annotations
@@ -20,6 +22,11 @@ class Overlapping(Protocol):
         """Whether it may begin before others that may are answered."""
         ...
 
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes of the broker's memory it takes, from its arrival to its answer."""
+        ...
+
 
 T = TypeVar("T", bound=Overlapping)
 
@@ -29,12 +36,17 @@ class Pipeline(Generic[T]):
 
     Args:
         most: the most requests in it.
+        ahead_bytes: the most bytes that are read ahead while one of the requests does not overlap.
     """
 
-    __slots__ = ("_begun", "_most", "_waiting")
+    __slots__ = ("_ahead_bytes", "_begun", "_most", "_waiting", "_waiting_bytes", "singles")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, ahead_bytes: int) -> None:
         self._most = most
+        self._ahead_bytes = ahead_bytes
+        self.singles = 0
+        """How many of the requests do not overlap: while there is one, few bytes are read ahead."""
+        self._waiting_bytes = 0
         self._begun: deque[T] = deque()
         self._waiting: deque[T] = deque()
 
@@ -45,10 +57,20 @@ class Pipeline(Generic[T]):
     def is_full(self) -> bool:
         return len(self) >= self._most
 
+    def ahead(self, received: int) -> int | None:
+        """Return how many more bytes may be read ahead; None: any number.
+
+        Args:
+            received: how many bytes of the next request were received.
+        """
+        return max(0, self._ahead_bytes - self._waiting_bytes - received) if self.singles else None
+
     def add(self, request: T) -> None:
         """Put a request that has arrived at the end."""
         assert not self.is_full
         self._waiting.append(request)
+        self._waiting_bytes += request.held_bytes
+        self.singles += not request.overlaps
 
     @property
     def next(self) -> T | None:
@@ -61,6 +83,7 @@ class Pipeline(Generic[T]):
     def begin(self) -> T:
         """Note that `next` begins, and return it."""
         request = self._waiting.popleft()
+        self._waiting_bytes -= request.held_bytes
         self._begun.append(request)
         return request
 
@@ -71,12 +94,14 @@ class Pipeline(Generic[T]):
 
     def answered(self) -> None:
         """Remove `first`."""
-        self._begun.popleft()
+        self.singles -= not self._begun.popleft().overlaps
 
     def drop_waiting(self) -> list[T]:
         """Remove and return the requests that have not begun."""
         every = list(self._waiting)
         self._waiting.clear()
+        self._waiting_bytes = 0
+        self.singles -= sum(not request.overlaps for request in every)
         return every
 
     def drop(self) -> list[T]:
@@ -84,4 +109,5 @@ class Pipeline(Generic[T]):
         every = [*self._begun, *self._waiting]
         self._begun.clear()
         self._waiting.clear()
+        self.singles = self._waiting_bytes = 0
         return every

@@ -19,6 +19,11 @@ IDLE_S = 600.0
 """The longest pause between requests: Kafka's `connections.max.idle.ms`. Its clients close theirs a minute before."""
 MAX_PIPELINED = 32
 """The most requests of a connection that were read and are not answered."""
+AHEAD_BYTES = 8 << 10
+"""So many bytes are read behind a request that is not Produce, because it may wait for long; and one more small frame.
+
+10,000 connections take less in all than `broker.max_inflight_bytes`.
+"""
 _FAILED = 500
 _REFUSED = 400
 _ANSWERED = 200

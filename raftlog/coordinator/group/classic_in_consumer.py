@@ -186,7 +186,7 @@ def _member(join: ClassicJoin, member_id: str, instance_id: str | None) -> Class
         client_id=join.client_id,
         client_host=join.client_host,
         session_timeout_ms=join.session_timeout_ms,
-        rebalance_timeout_ms=max(1, join.rebalance_timeout_ms),
+        rebalance_timeout_ms=join.rebalance_ms,
         protocols=dict(join.protocols),
     )
 

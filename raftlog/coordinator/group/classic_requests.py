@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from raftlog.coordinator.group.classic_state import ClassicGroup
 
+MAX_REBALANCE_MS = 24 * 3_600_000
+"""The longest time that a rebalance waits for a member. Kafka has no limit; Kafka Streams requested 25 days once."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicJoin:
@@ -28,6 +31,11 @@ class ClassicJoin:
     """A dynamic member without an id is given one, and joins with a second request (KIP-394)."""
     may_skip_assignment: bool = False
     """A static leader that restarts can be a leader that does not assign (KIP-814)."""
+
+    @property
+    def rebalance_ms(self) -> int:
+        """How long a rebalance waits for the member: what was requested, within bounds."""
+        return max(1, min(self.rebalance_timeout_ms, MAX_REBALANCE_MS))
 
 
 @dataclass(frozen=True, slots=True)

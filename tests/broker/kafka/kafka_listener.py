@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -45,7 +45,7 @@ MAX_FRAME = 1 << 20
 
 @dataclass
 class Handlers:
-    """Notes what it handles. A group that begins with "wait" waits for `release`, or for its own event."""
+    """Notes what it handles. A name that begins with "wait" waits for its event; "wait for" is for other clients."""
 
     begun: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
@@ -67,6 +67,8 @@ class Handlers:
         self.ended.append(name)
 
     async def heartbeat(self, call: KafkaCall, request: HeartbeatRequest) -> HeartbeatResponse:
+        if request.group_id.startswith("wait for"):
+            call.on_wait()
         await self._work(request.group_id)
         if request.group_id == "throttled":
             call.throttle_ms = 1_000
@@ -104,6 +106,17 @@ class Serving:
     connections: ConnectionLimits
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     image: MetadataImage = field(default_factory=MetadataImage)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def is_free(served: Serving) -> bool:
+    """Return whether nothing counts any more."""
+    return not (served.inflight.bytes or served.inflight.requests or served.inflight.answer_bytes)
 
 
 async def hello(_: web.Request) -> web.Response:

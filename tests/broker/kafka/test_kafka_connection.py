@@ -6,7 +6,6 @@ import asyncio
 import socket
 import struct
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,33 +16,23 @@ from kafka_listener import (
     LIST_OFFSETS,
     MAX_FRAME,
     PRODUCE,
-    Serving,
     api_versions,
     client,
     heartbeat,
+    is_free,
     produce,
     request,
     serving,
+    until,
 )
 
 from raftlog.broker.kafka.server import MAX_PIPELINED
+from raftlog.errors import OverloadedError
 from raftlog.model import Quota
 from raftlog.wire.kafka.error_codes import KafkaError
 from raftlog.wire.kafka.messages.heartbeat import HeartbeatRequest
 from raftlog.wire.kafka.messages.list_offsets import ListOffsetsRequest
 from raftlog.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
-def is_free(served: Serving) -> bool:
-    """Return whether nothing counts any more."""
-    return not (served.inflight.bytes or served.inflight.requests or served.inflight.answer_bytes)
-
 
 # Order.
 
@@ -168,6 +157,38 @@ async def test_a_frame_waits_for_memory_and_others_are_served():
     assert is_free(served)
 
 
+async def test_complete_requests_begin_however_full_the_memory_is(monkeypatch: pytest.MonkeyPatch):
+    """Only they make space: a broker whose memory they filled answered no client until theirs disconnected."""
+    async with serving(max_bytes=200_000) as served, client(served) as kafka, client(served) as other:
+        hold, refused = served.inflight.hold, asyncio.Event()
+
+        def holding(size: int) -> None:
+            try:
+                hold(size)
+            except OverloadedError:
+                refused.set()
+                raise
+
+        monkeypatch.setattr(served.inflight, "hold", holding)
+        first, second = heartbeat("wait"), heartbeat("second", correlation=1)
+        await kafka.send(first, second)
+        await served.handlers.event("begun wait").wait()
+        await until(lambda: served.inflight.bytes == len(first) + len(second) - 8)
+        filling = 200_000 - served.inflight.bytes
+        served.inflight.hold(filling)
+        await kafka.send(heartbeat("third", correlation=2))
+        await refused.wait()
+        served.handlers.event("wait").set()
+        async with asyncio.timeout(10):
+            assert [await kafka.correlation() for _ in range(2)] == [0, 1]
+        assert served.handlers.begun == ["wait", "second"]
+        served.inflight.release(filling)
+        assert await kafka.correlation() == 2
+        await other.send(heartbeat())
+        assert await other.heartbeat() == (0, 0)
+    assert is_free(served)
+
+
 async def test_a_request_waits_while_too_many_are_in_progress():
     async with serving(max_requests=1) as served, client(served) as first, client(served) as second:
         await first.send(heartbeat("wait"))
@@ -177,6 +198,26 @@ async def test_a_request_waits_while_too_many_are_in_progress():
         assert served.handlers.begun == ["wait"]
         served.handlers.event("wait").set()
         assert await second.heartbeat() == (0, 0)
+
+
+async def test_a_request_that_waits_for_other_clients_takes_no_place():
+    async with serving(max_requests=1) as served, client(served) as second:
+        async with client(served) as first, client(served) as lost:
+            following = heartbeat("next", correlation=1)
+            await first.send(heartbeat("wait for members", member="m" * 30_000), following)
+            await served.handlers.event("begun wait for members").wait()
+            await lost.send(heartbeat("wait for more members"))
+            await served.handlers.event("begun wait for more members").wait()
+            await until(lambda: served.inflight.bytes == len(following) - 4)
+            assert served.inflight.requests == 0
+            await second.send(heartbeat(number=7))
+            async with asyncio.timeout(10):
+                assert await second.heartbeat() == (0, 7)
+            assert served.handlers.begun[2:] == ["g"], "the order of the connection is kept"
+            served.handlers.event("wait for members").set()
+            assert [await first.correlation() for _ in range(2)] == [0, 1]
+        await until(lambda: served.handlers.cancelled == ["wait for more members"] and is_free(served))
+    assert is_free(served)
 
 
 async def test_a_handler_can_make_its_connection_pause():

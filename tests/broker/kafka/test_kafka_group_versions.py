@@ -391,6 +391,67 @@ async def test_requests_that_wait_are_limited_and_end_with_their_connection(
     assert groups._waiting == {}
 
 
+class Worker:
+    """A member of a group that joins, and that leads or follows, until the group has so many members."""
+
+    def __init__(self, frame: Frame, group: str, size: int) -> None:
+        self._frame, self._group, self._size = frame, group, size
+        self._member = ""
+
+    async def work(self) -> None:
+        async with connected(self._frame.context.config.public) as streams:
+            ask = asking_by(Client(*streams))
+            while not await self._generation(ask):
+                pass
+
+    async def _generation(self, ask: Callable[..., Awaitable[Any]]) -> bool:
+        """Take part in one generation; return whether it had all members."""
+        answer = await ask(JOIN, 3, join(self._group, member_id=self._member, rebalance_timeout_ms=60_000))
+        assert answer.error_code == 0
+        self._member = answer.member_id
+        everyone = len(answer.members) == self._size
+        given = [
+            sync_group.SyncGroupRequestAssignment(member_id=one.member_id, assignment=b"all" if everyone else b"few")
+            for one in answer.members
+        ]
+        syncs = sync_group.SyncGroupRequest(
+            group_id=self._group, generation_id=answer.generation_id, member_id=self._member, assignments=given
+        )
+        synced = await ask(SYNC, 3, syncs)
+        assert synced.error_code in (0, E.REBALANCE_IN_PROGRESS)
+        beat = HeartbeatRequest(group_id=self._group, generation_id=answer.generation_id, member_id=self._member)
+        while synced.assignment == b"few" and (await ask(HEARTBEAT, 3, beat)).error_code == 0:
+            await asyncio.sleep(0.02)
+        return bool(synced.assignment == b"all")
+
+
+async def test_a_burst_of_members_in_two_groups_completes_and_others_are_served(
+    frame: Frame, ask: Callable[..., Awaitable[Any]], monkeypatch: pytest.MonkeyPatch
+):
+    """Joins that waited took every place, so that neither group got on, and no other request was answered."""
+    monkeypatch.setattr(frame.inflight, "_max_requests", 4)
+    async with asyncio.timeout(30), asyncio.TaskGroup() as workers:
+        for group in ("one", "other"):
+            for _ in range(10):
+                workers.create_task(Worker(frame, group, 10).work())
+    await stable(ask, "g")
+    async with AsyncExitStack() as stack:
+        for _ in range(8):
+            kafka = Client(*await stack.enter_async_context(connected(frame.context.config.public)))
+            await kafka.send(request(JOIN, 3, join("g")))
+        await until(lambda: frame.context.groups.classic.parked == 8)
+        async with asyncio.timeout(10):
+            assert (await ask(LIST, 0, ListGroupsRequest())).error_code == 0
+        await until(lambda: (frame.inflight.requests, frame.inflight.bytes) == (0, 0))
+    await until(lambda: frame.context.groups.classic.parked == 0)
+    assert (frame.inflight.requests, frame.inflight.bytes) == (0, 0)
+
+
+def test_fetches_and_heartbeats_that_wait_leave_places_for_others(frame: Frame):
+    waiting = frame.parked._limit + frame.context.groups._max_parked
+    assert waiting < frame.context.config.broker.max_inflight_requests
+
+
 async def test_requests_that_wait_learn_that_another_broker_coordinates(
     frame: Frame, ask: Callable[..., Awaitable[Any]], monkeypatch: pytest.MonkeyPatch
 ):
