@@ -20,6 +20,7 @@ from raftlog.partition.storage.batch_reads import FoundRecord
 from raftlog.partition.time_search import newest_record, record_at
 from raftlog.record import NewRecord, build_batch
 from raftlog.serving.workers import in_worker
+from raftlog.wire.transactions import TransactionMarker
 
 
 @pytest.fixture
@@ -167,3 +168,52 @@ async def test_a_damaged_batch_is_noted_and_answered(solo: Solo):
     with pytest.raises(StaleRouteError, match="it is being repaired"):
         await record_at(solo.replica, 500)
     assert solo.replica.damage is not None
+
+
+async def mark(solo: Solo, count: int) -> None:
+    """Append markers of transactions, each a second later, and let both followers have them."""
+    for _ in range(count):
+        solo.clock.now_ms += 1_000
+        producer = 1_000 + solo.replica.log.log_end_offset
+        marker = TransactionMarker(producer_id=producer, producer_epoch=0, coordinator_epoch=1, committed=True)
+        writing = asyncio.ensure_future(solo.replica.append_marker(marker, timeout_ms=5_000))
+        await asyncio.sleep(0)
+        solo.follow(2, 3)
+        await writing
+    solo.follow(2, 3)
+
+
+@pytest.mark.parametrize("headers", [1, 2, 3, 1_000])
+async def test_the_newest_record_before_markers_of_transactions(
+    solo: Solo, headers: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Markers have the time of their append, which is later than that of the records."""
+    monkeypatch.setattr(time_search, "_HEADERS_IN_A_TURN", headers)
+    solo.clock.now_ms = 1_000_000
+    await mark(solo, 1)
+    assert await newest_record(solo.replica) is None
+    await write(solo, 5_000, 9_000)
+    await mark(solo, 2)
+    await write(solo, 7_000)
+    await mark(solo, 3)
+    assert await newest_record(solo.replica) == FoundRecord(2, 9_000, 0)
+    assert [await offset_since(solo, at) for at in (0, 5_001, 9_001)] == [1, 2, 9]
+
+
+async def test_searches_over_many_markers_let_others_take_turns(solo: Solo, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(time_search, "_HEADERS_IN_A_TURN", 10)
+    solo.clock.now_ms = 1_000_000
+    await write(solo, 5_000)
+    await mark(solo, 100)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    watching = asyncio.ensure_future(other())
+    assert await offset_since(solo, 6_000) == 101
+    watching.cancel()
+    assert turns >= 9

@@ -47,6 +47,12 @@ class FoundRecord(NamedTuple):
     leader_epoch: LeaderEpoch
 
 
+class Skipped(NamedTuple):
+    """A part of a search that found nothing in as many headers as it may read; the search continues at an offset."""
+
+    next_offset: Offset
+
+
 class TimedBatch:
     """A batch that may have the first record at or after a time; `find` reads and decodes it.
 
@@ -78,21 +84,27 @@ class TimedBatch:
 
 
 def batch_since(
-    segments: Sequence[Segment], timestamp_us: int, from_offset: Offset, limit_offset: Offset
-) -> TimedBatch | None:
+    segments: Sequence[Segment], timestamp_us: int, from_offset: Offset, limit_offset: Offset, max_headers: int
+) -> TimedBatch | Skipped | None:
     """Return the first batch with offsets in [from_offset, limit_offset) that may have a record at or after a time.
 
-    Only headers are read.
+    Only headers are read, `max_headers` at most: old records between newer markers of transactions have no end.
 
     Raises:
         CorruptBatchError: a header is damaged.
         OSError: a file cannot be read.
     """
+    read = 0
     for segment in segments:
         if segment.max_timestamp < timestamp_us or segment.next_offset <= from_offset:
             continue
         for position, header in segment.headers_since(timestamp_us, from_offset):
-            if header.max_timestamp < timestamp_us or header.last_offset < from_offset:
+            if header.last_offset < from_offset:
+                continue  # An entry of the sparse index comes first.
+            if read >= max_headers:
+                return Skipped(header.base_offset)
+            read += 1
+            if header.max_timestamp < timestamp_us:
                 continue
             if header.base_offset >= limit_offset:
                 return None
@@ -104,7 +116,8 @@ def batch_since(
 def newest_timestamp(segments: Sequence[Segment], limit_offset: Offset) -> int:
     """Return the newest time (us since 1970) of the batches below `limit_offset`; `NO_TIMESTAMP`: there is none.
 
-    Whole segments and the sparse index have most of it; the headers of a few batches are read.
+    It may be the time of a marker, which no record has: see `newest_of_records`. Whole segments and the sparse index
+    have most of it; the headers of a few batches are read.
 
     Raises:
         CorruptBatchError: a batch that is read is damaged.
@@ -121,3 +134,33 @@ def _newest_below(segment: Segment, limit_offset: Offset) -> int:
             break
         newest = max(newest, header.max_timestamp)
     return newest
+
+
+def newest_of_records(
+    segment: Segment, newest: int, from_offset: Offset, limit_offset: Offset, max_headers: int
+) -> tuple[int, Offset | None]:
+    """Return the newest time (us since 1970) of `newest` and of a segment's batches of records in an offset range.
+
+    Returns:
+        The time, and the offset from which the search continues; None: it has read every header that it needs. The
+        segment's own newest time is no answer: markers of transactions have later times than records.
+
+    Raises:
+        CorruptBatchError: a header is damaged.
+        OSError: a file cannot be read.
+    """
+    if segment.max_timestamp <= newest:
+        return newest, None
+    # The index has the newest time before each entry, markers included.
+    read = 0
+    for _, header in segment.headers_since(newest + 1, max(segment.base_offset, from_offset)):
+        if header.base_offset >= limit_offset:
+            break
+        if header.last_offset < from_offset:
+            continue
+        if read >= max_headers:
+            return newest, header.base_offset
+        read += 1
+        if not header.is_empty and not header.is_control:
+            newest = max(newest, header.max_timestamp)
+    return newest, None

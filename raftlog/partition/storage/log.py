@@ -7,6 +7,7 @@ one write of whole, stamped batches, durable after the next `fsync`.
 from __future__ import annotations
 
 import logging
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,10 @@ from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageErro
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, LeaderEpoch, Offset
 from raftlog.partition.storage.batch_reads import (
     FoundRecord,
+    Skipped,
     TimedBatch,
     batch_since,
+    newest_of_records,
     newest_timestamp,
     read_batches,
 )
@@ -147,15 +150,19 @@ class PartitionLog(SegmentedLog):
                 return VerifiedBatches(problem=problem)
             raise StorageError(problem) from error
 
-    def batch_since(self, timestamp_us: int, from_offset: Offset, *, limit_offset: Offset) -> TimedBatch | None:
+    def batch_since(
+        self, timestamp_us: int, from_offset: Offset, *, limit_offset: Offset, max_headers: int = sys.maxsize
+    ) -> TimedBatch | Skipped | None:
         """Return the first batch in [from_offset, limit_offset) that may have a record at or after a time.
+
+        It reads at most `max_headers` headers.
 
         Raises:
             CorruptBatchError: a header is damaged.
             OSError: a file cannot be read.
         """
         start = max(self.log_start_offset, self._segments[0].base_offset, from_offset)
-        return batch_since(self._segments, timestamp_us, start, limit_offset)
+        return batch_since(self._segments, timestamp_us, start, limit_offset, max_headers)
 
     def record_since(self, timestamp_us: int, from_offset: Offset = 0, *, limit_offset: Offset) -> FoundRecord | None:
         """Return the first record in [from_offset, limit_offset) at or after a time (us since 1970).
@@ -167,19 +174,42 @@ class PartitionLog(SegmentedLog):
             OSError: a file cannot be read.
         """
         while (batch := self.batch_since(timestamp_us, from_offset, limit_offset=limit_offset)) is not None:
-            if (found := batch.find(timestamp_us)) is not None:
+            if isinstance(batch, TimedBatch) and (found := batch.find(timestamp_us)) is not None:
                 return found if found.offset < limit_offset else None
             from_offset = batch.next_offset
         return None
 
     def newest_timestamp(self, *, limit_offset: Offset) -> int:
-        """Return the newest time (us since 1970) of the records below `limit_offset`; `NO_TIMESTAMP` without records.
+        """Return the newest time (us since 1970) of the batches below `limit_offset`; `NO_TIMESTAMP` without batches.
 
         Raises:
             CorruptBatchError: a header is damaged.
             OSError: a file cannot be read.
         """
         return newest_timestamp(self._segments, limit_offset)
+
+    def segment_ends(self) -> list[Offset]:
+        """Return the offset after each segment, the newest first."""
+        return [segment.next_offset for segment in reversed(self._segments)]
+
+    def newest_of_records(
+        self, newest: int, end: Offset, from_offset: Offset, *, limit_offset: Offset, max_headers: int
+    ) -> tuple[int, Offset | None]:
+        """Return the newest time of `newest` and of the records of a segment; see `batch_reads.newest_of_records`.
+
+        Args:
+            end: the offset after the segment. If there is no such segment any more, its records do not count.
+
+        Raises:
+            CorruptBatchError: a header is damaged.
+            OSError: a file cannot be read.
+        """
+        segment = next((one for one in self._segments if one.base_offset < end <= one.next_offset), None)
+        if segment is None:
+            return newest, None
+        return newest_of_records(
+            segment, newest, max(from_offset, self.log_start_offset), min(end, limit_offset), max_headers
+        )
 
     def scan(self, from_offset: Offset | None = None) -> Iterator[tuple[BatchHeader, Marker | None]]:
         """Iterate over each batch with records at or after `from_offset`: its header, and the payload of a marker."""
