@@ -10,6 +10,7 @@ from raftlog.coordinator.group import membership, offsets, reconciliation
 from raftlog.coordinator.group.state import Group
 from raftlog.coordinator.runtime.shard import Shard
 from raftlog.coordinator.transaction.core import TransactionCoordinator
+from raftlog.coordinator.transaction.markers import MarkerWriter
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.controller import brokers, damage, elections, grouping, isr, producer_ids
 from raftlog.metadata_quorum.decision_effects import DecisionEffects
@@ -34,6 +35,7 @@ GROUP_OFFSETS = "tests/coordinator/test_group_offsets.py"
 RECONCILIATION = "tests/coordinator/test_group_reconciliation.py"
 RUNTIME = "tests/coordinator/test_coordinator_runtime.py"
 TRANSACTIONS = "tests/coordinator/test_transaction_core.py"
+MARKERS = "tests/coordinator/test_transaction_markers.py"
 LEADER = "tests/partition/test_leader_core.py"
 PRODUCERS = "tests/partition/test_epochs_and_producers.py"
 PARTITION_TRANSACTIONS = "tests/partition/test_transactions.py"
@@ -224,6 +226,12 @@ def a_transactions_last_epoch_is_used(patch: Any) -> None:
     patch.edit(
         TransactionCoordinator.init, "current.producer_epoch < LAST_EPOCH - 1", "current.producer_epoch < LAST_EPOCH"
     )
+
+
+@mutant
+@told_by(MARKERS)
+def transactions_that_cannot_end_keep_the_places_of_others(patch: Any) -> None:
+    patch.edit(MarkerWriter._complete, "self._apart.add(name)", "pass")
 
 
 # A partition's leader.

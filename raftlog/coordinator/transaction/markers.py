@@ -3,6 +3,8 @@
 - A marker is sent only after its decision is replicated, with the leader epoch of the shard that decided.
 - The next coordinator writes the remaining markers again. Partitions refuse markers of earlier coordinator epochs, and
   accept a repeated one without effect.
+- A transaction whose first attempt failed waits apart from new ones. So partitions without a leader do not stop the
+  transactions of others, however many have such a partition.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision
 from raftlog.coordinator.transaction.core import TransactionCoordinator
 from raftlog.coordinator.transaction.records import TransactionChanged
 from raftlog.coordinator.transaction.state import Transactions
-from raftlog.errors import ErrorCode, FencedError, RaftlogError
+from raftlog.errors import ErrorCode, FencedError, RaftlogError, StaleRouteError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import CONSUMER_OFFSETS, BrokerId, LeaderEpoch, PartitionState
 from raftlog.record.partitioner import partition_for_key
@@ -32,13 +35,27 @@ Participant: TypeAlias = TransactionPartition | str
 """A partition, or a group."""
 POLL_S = 0.2
 MAX_AT_ONCE = 256
-"""Transactions that are ended concurrently; others wait."""
+"""New ends that are written concurrently, and as many that are tried again; others wait."""
+RETRIES_PER_S = 1_000
+"""Attempts of all transactions whose partitions do not take their markers."""
+_LOOKS_PER_S, _FREE_LOOKS = 1_000_000, 1_000
 DECISION_TIMEOUT_MS = 10_000
 MARKER_TIMEOUT_MS = 5_000
 SETTLE_S = 5.0
 """A partition without a leader takes its marker later; the decision is safe all the same."""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.002, 0.1
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.02, 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _End:
+    """The end of one transaction, as far as it is written."""
+
+    name: str
+    epoch: LeaderEpoch
+    decided: TransactionChanged | None = None
+    """None until the decision is known to be replicated."""
+    remaining: list[Participant] = field(default_factory=list)
 
 
 class MarkerWriter:
@@ -66,6 +83,9 @@ class MarkerWriter:
         self._send = send
         self._tasks = Tasks("transaction markers")
         self._working: dict[str, asyncio.Task[None]] = {}
+        self._apart = set[str]()
+        """Those of `_working` that failed once."""
+        self._retries = asyncio.Semaphore(MAX_AT_ONCE)
         self._wake = asyncio.Event()
 
     async def start(self) -> None:
@@ -93,59 +113,74 @@ class MarkerWriter:
     async def _run(self) -> None:
         while True:
             self._wake.clear()
-            self._start_pending()
+            if (looks := self._start_pending()) > _FREE_LOOKS:
+                await asyncio.sleep(looks / _LOOKS_PER_S)
             try:
                 async with asyncio.timeout(POLL_S):
                     await self._wake.wait()
             except TimeoutError:
                 continue
 
-    def _start_pending(self) -> None:
-        self._working = {name: task for name, task in self._working.items() if not task.done()}
+    def _start_pending(self) -> int:
+        """Start transactions that have ended, oldest first; return how many were looked at."""
+        looks = 0
         for state in self._runtime.active.values():
             for name in state.ending:
-                if len(self._working) >= MAX_AT_ONCE:
-                    return
+                if len(self._working) - len(self._apart) >= MAX_AT_ONCE:
+                    return looks
+                looks += 1
                 if name not in self._working:
                     self._working[name] = self._tasks.spawn(self._complete(name), name=f"end {name}")
+        return looks
 
     async def _complete(self, name: str) -> None:
-        """Write one transaction's markers. After a failure `_start_pending` starts it again."""
-        try:
-            epoch = self._runtime.epoch_of(name)
-            # Read through the log: a decision that a failover could undo must not be sent.
-            transaction = await self._runtime.decide(
-                name, lambda state, _: Decision([], state.by_id.get(name)), timeout_ms=DECISION_TIMEOUT_MS
-            )
-            if transaction is None or transaction.marker_id < 0 or self._runtime.epoch_of(name) != epoch:
-                return
-            await self._write_all(transaction, epoch)
-            await self._runtime.decide(
-                name,
-                lambda state, now: self._coordinator.complete(state, now, transaction),
-                timeout_ms=DECISION_TIMEOUT_MS,
-            )
-            self.wake()
-        except RaftlogError as error:
-            _log.info("cannot write the end of transaction %s yet: %s", name, error.message)
-            await asyncio.sleep(POLL_S)
-
-    async def _write_all(self, transaction: TransactionChanged, epoch: LeaderEpoch) -> None:
-        marker = TransactionMarker(
-            producer_id=transaction.marker_id,
-            producer_epoch=transaction.marker_epoch,
-            coordinator_epoch=epoch,
-            committed=transaction.phase == "committing",
-        )
-        remaining: list[Participant] = [*transaction.partitions, *transaction.groups]
+        """Write one transaction's markers, in as many attempts as it takes."""
         backoff_s = _FIRST_BACKOFF_S
-        while remaining:
-            if self._runtime.epoch_of(transaction.transactional_id) != epoch:
-                raise FencedError(f"{transaction.transactional_id!r} is coordinated in another epoch now")
-            remaining = await self._write(marker, remaining)
-            if remaining:
+        try:
+            end = _End(name=name, epoch=self._runtime.epoch_of(name))
+            done = await self._attempt(end)
+            while not done:
+                self._apart.add(name)
+                self.wake()
                 await asyncio.sleep(backoff_s)
-                backoff_s = min(2 * backoff_s, _LAST_BACKOFF_S)
+                backoff_s = min(2 * backoff_s, max(_LAST_BACKOFF_S, len(self._apart) / RETRIES_PER_S))
+                async with self._retries:
+                    done = self._runtime.epoch_of(name) != end.epoch or await self._attempt(end)
+        except StaleRouteError:
+            _log.info("the end of transaction %s is left to its next coordinator", name)
+        else:
+            self.wake()
+        finally:
+            self._apart.discard(name)
+            del self._working[name]
+
+    async def _attempt(self, end: _End) -> bool:
+        """Write an end to the participants that still need it; return whether it is complete."""
+        try:
+            decided = end.decided or await self._read(end)
+            if decided is None:
+                return True
+            end.remaining = await self._write(_marker(decided, end.epoch), end.remaining)
+            if not end.remaining:
+                await self._runtime.decide(
+                    end.name,
+                    lambda state, now: self._coordinator.complete(state, now, decided),
+                    timeout_ms=DECISION_TIMEOUT_MS,
+                )
+        except RaftlogError as error:
+            _log.info("cannot write the end of transaction %s yet: %s", end.name, error.message)
+            return False
+        return not end.remaining
+
+    async def _read(self, end: _End) -> TransactionChanged | None:
+        """Read an end through the log: a decision that a failover could undo must not be sent."""
+        decided = await self._runtime.decide(
+            end.name, lambda state, _: Decision([], state.by_id.get(end.name)), timeout_ms=DECISION_TIMEOUT_MS
+        )
+        if decided is None or decided.marker_id < 0 or self._runtime.epoch_of(end.name) != end.epoch:
+            return None
+        end.decided, end.remaining = decided, [*decided.partitions, *decided.groups]
+        return decided
 
     async def _write(self, marker: TransactionMarker, participants: Iterable[Participant]) -> list[Participant]:
         """Write a marker to participants with a leader; return the participants that still need it."""
@@ -205,6 +240,15 @@ class MarkerWriter:
         return [
             partition for partition in unknown if image.partition(partition.topic_id, partition.partition) is not None
         ]
+
+
+def _marker(decided: TransactionChanged, epoch: LeaderEpoch) -> TransactionMarker:
+    return TransactionMarker(
+        producer_id=decided.marker_id,
+        producer_epoch=decided.marker_epoch,
+        coordinator_epoch=epoch,
+        committed=decided.phase == "committing",
+    )
 
 
 def _partition_of(image: MetadataImage, participant: Participant) -> PartitionState | None:
