@@ -8,7 +8,7 @@ from typing import Any
 
 from raftlog.coordinator.runtime import Decision, LogRecord, Now
 from raftlog.coordinator.transaction.core import TransactionCoordinator, TransactionSettings
-from raftlog.coordinator.transaction.sets import end_set
+from raftlog.coordinator.transaction.sets import abort_left, end_set
 from raftlog.coordinator.transaction.state import Transactions
 from raftlog.coordinator.transaction.transitions import NeedsProducerIdError
 from raftlog.errors import RaftlogError
@@ -90,7 +90,12 @@ class Shard:
             members.append(SetMember(transactional_id=name, producer_id=who[0], producer_epoch=who[1]))
         asked = EndSetBody(run=run, number=number, members=tuple(members), committed=committed, passing=passing)
         made = self._do(lambda _: end_set(self.state, self.now, "s", asked))
-        return made if isinstance(made, str) else (made.run, made.number)
+        if isinstance(made, str):
+            return made
+        left = made.left
+        while left:
+            left = self._do(lambda _, left=left: abort_left(self.state, self.now, left))
+        return made.info.run, made.info.number
 
     def complete(self, name: str = "t") -> None:
         known = self.state.by_id[name]

@@ -9,6 +9,7 @@ from mutating import mutant, told_by
 from raftlog.coordinator.group import membership, offsets, reconciliation
 from raftlog.coordinator.group.state import Group
 from raftlog.coordinator.runtime.shard import Shard
+from raftlog.coordinator.transaction import sets
 from raftlog.coordinator.transaction.core import TransactionCoordinator
 from raftlog.coordinator.transaction.markers import MarkerWriter
 from raftlog.metadata_quorum.active_controller import Controller
@@ -35,6 +36,7 @@ GROUP_OFFSETS = "tests/coordinator/test_group_offsets.py"
 RECONCILIATION = "tests/coordinator/test_group_reconciliation.py"
 RUNTIME = "tests/coordinator/test_coordinator_runtime.py"
 TRANSACTIONS = "tests/coordinator/test_transaction_core.py"
+LARGE_TRANSACTIONS = "tests/coordinator/test_large_transactions.py"
 MARKERS = "tests/coordinator/test_transaction_markers.py"
 LEADER = "tests/partition/test_leader_core.py"
 PRODUCERS = "tests/partition/test_epochs_and_producers.py"
@@ -232,6 +234,24 @@ def a_transactions_last_epoch_is_used(patch: Any) -> None:
 @told_by(MARKERS)
 def transactions_that_cannot_end_keep_the_places_of_others(patch: Any) -> None:
     patch.edit(MarkerWriter._complete, "self._apart.add(name)", "pass")
+
+
+@mutant
+@told_by(LARGE_TRANSACTIONS)
+def one_decision_aborts_however_many(patch: Any) -> None:
+    patch.edit(sets.first_of, "size > most_bytes and", "size < 0 and")
+
+
+@mutant
+@told_by(LARGE_TRANSACTIONS)
+def a_set_grows_until_it_cannot_be_committed(patch: Any) -> None:
+    patch.edit(sets.require_room, "others + size > MAX_SET_BYTES", "size > MAX_SET_BYTES")
+
+
+@mutant
+@told_by(LARGE_TRANSACTIONS)
+def what_begins_after_a_sets_end_is_aborted_with_it(patch: Any) -> None:
+    patch.edit(sets._still_ongoing, " or producer_of(current) != producer_of(known)", "")
 
 
 # A partition's leader.

@@ -25,7 +25,7 @@ from raftlog.coordinator.runtime.codec import LogRecord, RecordCodec, tombstone
 from raftlog.coordinator.runtime.core import Decision, Now
 from raftlog.coordinator.transaction.held import require_given, require_sender, verify
 from raftlog.coordinator.transaction.records import TransactionChanged, TransactionSetCommitted
-from raftlog.coordinator.transaction.sets import is_passing
+from raftlog.coordinator.transaction.sets import first_of, is_passing, require_room
 from raftlog.coordinator.transaction.state import ENDING, IDLE, Transactions
 from raftlog.coordinator.transaction.transitions import (
     LAST_EPOCH,
@@ -79,9 +79,9 @@ class TransactionCoordinator:
     def on_tick(self, state: Transactions, now: Now) -> list[LogRecord]:
         """Abort transactions that have timed out; delete transactional ids that have expired."""
         records = list[LogRecord]()
-        for current in (state.by_id[name] for name in state.ongoing):
-            if current.began_ms + current.timeout_ms <= now.wall_ms and len(records) < _MAX_PER_TICK:
-                records.append(prepare_end(current, now, committed=False, fresh_id=None, renew=False, timed_out=True))
+        late = (current for current in map(state.by_id.__getitem__, state.ongoing) if _is_late(current, now))
+        for current in first_of(state, late):
+            records.append(prepare_end(current, now, committed=False, fresh_id=None, renew=False, timed_out=True))
         if not records:
             records += self._expired(state, now)
         return records
@@ -181,6 +181,7 @@ class TransactionCoordinator:
             ended_epoch=NO_PRODUCER_EPOCH,
             timed_out=False,
         )
+        require_room(state, changed)
         return Decision([changed], producer_of(changed))
 
     def end(
@@ -239,3 +240,7 @@ class TransactionCoordinator:
                 f"received {timeout_ms}",
                 code=ErrorCode.INVALID_TRANSACTION_TIMEOUT,
             )
+
+
+def _is_late(current: TransactionChanged, now: Now) -> bool:
+    return current.began_ms + current.timeout_ms <= now.wall_ms

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, ProducerId
+from raftlog.wire.codec import encode_json
 from raftlog.wire.transactions import TransactionInfo, TransactionPartition, TransactionSetInfo
 
 Phase: TypeAlias = Literal["empty", "ongoing", "committing", "aborting", "committed", "aborted"]
 """Kafka's Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit and CompleteAbort."""
+_FIXED_BYTES, _PARTITION_BYTES = 420, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,14 @@ class TransactionChanged:
             partitions=self.partitions,
             groups=self.groups,
         )
+
+
+def bytes_at_end(changed: TransactionChanged) -> int:
+    """Return about how many bytes of a batch the record of this transaction's end takes, rather too many."""
+    of_partitions = sum(
+        len(one.topic) + len(one.topic_id) + len(str(one.partition)) + _PARTITION_BYTES for one in changed.partitions
+    )
+    return _FIXED_BYTES + of_partitions + len(encode_json([changed.transactional_id, *changed.groups]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

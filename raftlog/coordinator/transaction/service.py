@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
 from raftlog.coordinator.transaction.core import TransactionCoordinator, TransactionSettings
 from raftlog.coordinator.transaction.held import end_holding
 from raftlog.coordinator.transaction.markers import MarkerWriter
-from raftlog.coordinator.transaction.sets import describe_set, end_set
+from raftlog.coordinator.transaction.records import TransactionChanged
+from raftlog.coordinator.transaction.sets import abort_left, describe_set, end_set
 from raftlog.coordinator.transaction.state import Transactions
 from raftlog.coordinator.transaction.transitions import NeedsProducerIdError, concurrent_transactions_error
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
@@ -187,15 +189,21 @@ class TransactionService:
         Markers follow. A commit waits for them, within limits, so that a client that writes and then reads finds its
         records. Spark's driver does so.
         """
-        response = await self.runtime.decide(
+        ended = await self.runtime.decide(
             set_id,
             lambda state, now: end_set(state, now, set_id, request),
             timeout_ms=deadline_ms,
         )
         self.markers.wake()
+        await self._abort_left(set_id, ended.left, deadline_ms)
         if request.committed:
             await self.markers.settled(set_id)
-        return response
+        return ended.info
+
+    async def _abort_left(self, set_id: str, left: Sequence[TransactionChanged], deadline_ms: int) -> None:
+        while left:
+            left = await self.runtime.decide(set_id, partial(abort_left, left=left), timeout_ms=deadline_ms)
+            self.markers.wake()
 
     async def describe_set(self, set_id: str, *, deadline_ms: int) -> TransactionSetInfo:
         """Return the last commit of a set. Raises StaleRouteError if this broker does not coordinate it."""

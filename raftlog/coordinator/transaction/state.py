@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
-from raftlog.coordinator.transaction.records import TransactionChanged, TransactionSetCommitted
+from raftlog.coordinator.transaction.records import TransactionChanged, TransactionSetCommitted, bytes_at_end
 from raftlog.errors import ErrorCode, NotFoundError
+from raftlog.wire.transactions import set_of
 
 IDLE = ("empty", "committed", "aborted")
 ENDING = ("committing", "aborting")
@@ -17,7 +18,10 @@ class Transactions:
     """The transactional ids of one shard."""
 
     by_id: dict[str, TransactionChanged] = field(default_factory=dict)
-    ongoing: dict[str, None] = field(default_factory=dict)
+    ongoing: dict[str, int] = field(default_factory=dict)
+    """The transactional ids with an ongoing transaction, and about how many bytes the record of its end takes."""
+    set_bytes: dict[str, int] = field(default_factory=dict)
+    """The sums of `ongoing` for each set."""
     ending: dict[str, None] = field(default_factory=dict)
     """The transactional ids whose markers have to be written."""
     sets: dict[str, TransactionSetCommitted] = field(default_factory=dict)
@@ -43,15 +47,25 @@ class Transactions:
                 self.sets.pop(name, None)
                 return
             self.by_id.pop(name, None)
-            _put(self.ongoing, name, within=False)
+            self._note_ongoing(name, 0)
             _put(self.ending, name, within=False)
         elif isinstance(record, TransactionChanged):
             name = record.transactional_id
             self.by_id[name] = record
-            _put(self.ongoing, name, within=record.phase == "ongoing")
+            self._note_ongoing(name, bytes_at_end(record) if record.phase == "ongoing" else 0)
             _put(self.ending, name, within=record.phase in ENDING)
         elif isinstance(record, TransactionSetCommitted):
             self.sets[record.set_id] = record
+
+    def _note_ongoing(self, name: str, size: int) -> None:
+        set_id = set_of(name)
+        total = self.set_bytes.pop(set_id, 0) - self.ongoing.get(name, 0) + size
+        if total:
+            self.set_bytes[set_id] = total
+        if size:
+            self.ongoing[name] = size
+        else:
+            self.ongoing.pop(name, None)
 
 
 def _put(names: dict[str, None], name: str, *, within: bool) -> None:
