@@ -24,11 +24,14 @@ from raftlog.record.kafka.convert import FEW_RECORDS
 from raftlog.record.kafka.loading import is_loaded
 from raftlog.record.kafka.reading import for_reader
 from raftlog.record.structure import first_that_unpack_to, unpacked_bytes
+from raftlog.runtime import in_slices
 from raftlog.security.identity import Sender
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResult
 from raftlog.wire.errors import WireError
 
+_SLICE = 512
+"""Partitions of a fetch that are prepared in one turn of the event loop."""
 MOST_BYTES = 16 << 20
 """The most bytes of one answer, which is in memory, apart from a single larger batch."""
 
@@ -96,8 +99,9 @@ class KafkaFetch:
             )
         config = self._context.config.broker
         most = max(1, min(max_bytes, config.fetch_max_bytes, MOST_BYTES))
+        wanted = [self._wanted(one, rack) async for one in in_slices(positions, _SLICE)]
         request = FetchRequest(
-            partitions=tuple(self._wanted(one, rack) for one in positions),
+            partitions=tuple(wanted),
             max_wait_ms=max(0, min(max_wait_ms, config.fetch_max_wait_ms)),
             min_bytes=max(0, min(min_bytes, most)),
             max_bytes=most,
@@ -168,7 +172,7 @@ class KafkaFetch:
 
 def _is_quick(served: Sequence[Served]) -> bool:
     """Return whether the batches are converted in less time than a worker thread takes to start."""
-    if sum(len(one.data) for one in served) > INLINE_BYTES:
+    if len(served) > _SLICE or sum(len(one.data) for one in served) > INLINE_BYTES:
         return False
     total = 0
     try:

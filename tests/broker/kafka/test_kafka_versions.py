@@ -91,18 +91,21 @@ async def test_produce_and_fetch_in_every_version(frame: Frame):
             assert (garbage.error_message is not None) == (version >= 8)
             count += 1
         for version in versions(1):
-            wanted = [
-                fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20),
-                fetch.FetchPartition(partition=0, fetch_offset=count + 5, partition_max_bytes=1 << 20),
-                fetch.FetchPartition(partition=8, fetch_offset=0, partition_max_bytes=1 << 20),
-            ]
-            name = {"topic_id": uuid} if version >= 13 else {"topic": "t"}
-            topics = [fetch.FetchTopic(partitions=wanted, **name)]  # type: ignore[arg-type]
-            fetching = fetch.FetchRequest(topics=topics, max_wait_ms=5_000, min_bytes=1, isolation_level=version % 2)
-            if version >= 15:
-                fetching.replica_state = fetch.ReplicaState()
-            answer = await asking(kafka, 1, version, fetching)
-            read, beyond, missing = answer.responses[0].partitions
+            found = []
+            for positions in ({0: 0, 8: 0}, {0: count + 5}):
+                wanted = [
+                    fetch.FetchPartition(partition=number, fetch_offset=at, partition_max_bytes=1 << 20)
+                    for number, at in positions.items()
+                ]
+                name = {"topic_id": uuid} if version >= 13 else {"topic": "t"}
+                topics = [fetch.FetchTopic(partitions=wanted, **name)]  # type: ignore[arg-type]
+                fetching = fetch.FetchRequest(
+                    topics=topics, max_wait_ms=5_000, min_bytes=1, isolation_level=version % 2
+                )
+                if version >= 15:
+                    fetching.replica_state = fetch.ReplicaState()
+                found += (await asking(kafka, 1, version, fetching)).responses[0].partitions
+            read, missing, beyond = found
             assert (read.error_code, read.high_watermark) == (0, count)
             assert len(read.records) == count * len(a_batch())
             assert beyond.error_code == KafkaError.OFFSET_OUT_OF_RANGE
