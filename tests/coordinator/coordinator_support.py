@@ -57,6 +57,9 @@ class Counters:
     def on_tick(self, state: dict[str, int], now: Now) -> Sequence[LogRecord]:
         return [Tombstone(Changed, (name,)) for name, total in state.items() if total < 0]
 
+    def is_behind(self, state: dict[str, int], now: Now) -> bool:
+        return False
+
 
 def add(state: dict[str, int], name: str, amount: int) -> Decision[int]:
     total = state.get(name, 0) + amount

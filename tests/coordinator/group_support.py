@@ -79,6 +79,7 @@ class Shard:
         self.state: GroupsState = self.coordinator.new_state()
         self.log: list[tuple[bytes, bytes | None]] = []
         self.now_ms = 1_000_000
+        self.on_tick: Callable[[], Iterable[LogRecord]] = lambda: self.coordinator.on_tick(self.state, self.now)
 
     @property
     def now(self) -> Now:
@@ -117,7 +118,7 @@ class Shard:
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
-        self.write(self.coordinator.on_tick(self.state, self.now))
+        self.write(self.on_tick())
 
     def fail_over(self, *, compacted: bool = False) -> None:
         """Load another state from the log, as the next leader does."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from classic_support import ClassicMember, ClassicShard
 from group_support import GROUP
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tick_support import compared_tick
 
 from raftlog.coordinator.group.classic_requests import Leaver
 from raftlog.coordinator.group.state import GroupsState
@@ -23,6 +26,7 @@ class ClassicHistories(RuleBasedStateMachine):
     @initialize()
     def begin(self):
         self.shard = ClassicShard()
+        self.shard.on_tick = partial(compared_tick, self.shard)
         self.members: dict[str, ClassicMember] = {}
         self.leaders: dict[int, str] = {}
         self.given: dict[tuple[int, str], bytes] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from converted_support import Consumer, shard_of
@@ -9,6 +10,7 @@ from group_support import GROUP, Member
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tick_support import compared_tick
 
 from raftlog.coordinator.group.classic_requests import Leaver
 from raftlog.coordinator.group.state import GroupsState
@@ -30,6 +32,7 @@ class ConvertedHistories(RuleBasedStateMachine):
         self.eager = eager
         self.version = version if eager else max(1, version)
         self.shard = shard_of(t=3, u=2)
+        self.shard.on_tick = partial(compared_tick, self.shard)
         self.classic: dict[str, Consumer] = {}
         self.others: dict[str, Member] = {}
         self.born = 0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from group_support import GROUP, FakeTopics, Member, Shard
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tick_support import compared_tick
 
 NAMES = st.sampled_from("abcd")
 SESSION_MS = 10_000
@@ -15,6 +18,7 @@ class Histories(RuleBasedStateMachine):
     @initialize(assignor=st.sampled_from(["uniform", "range", "sticky", None]))
     def begin(self, assignor: str | None):
         self.shard = Shard(FakeTopics(t=3, u=2))
+        self.shard.on_tick = partial(compared_tick, self.shard)
         self.assignor = assignor
         self.members: dict[str, Member] = {}
         self.born = 0

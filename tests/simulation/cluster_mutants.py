@@ -12,6 +12,7 @@ import log_mutants as _log
 import repair_mutants as _repair
 import serving_mutants as _serving
 import storage_mutants as _storage
+import tick_mutants as _ticks
 import unclean_mutants as _unclean
 import workload_mutants as _workload
 from mutating import MUTANTS, TOLD_BY, Patches, broken_by
@@ -21,6 +22,7 @@ PARTS = (
     _isr,
     _log,
     _storage,
+    _ticks,
     _client,
     _repair,
     _coordinator,

@@ -28,10 +28,13 @@ class ClassicDraft:
 
     def __init__(self, state: GroupsState, group_id: str, now: Now, settings: GroupConfig) -> None:
         self.group = state.classic.get(group_id) or ClassicGroup(group_id)
-        self.times = state.classic_times.setdefault(group_id, ClassicTimes())
-        self.times.enter(self.group, now.monotonic_ms)
         self.records: list[LogRecord] = []
         self._state, self._now, self._settings = state, now, settings
+        if group_id not in state.classic_times:  # If no record of the group is appended, the next tick removes them.
+            state.classic_times[group_id] = ClassicTimes()
+            self._check_soon()
+        self.times = state.classic_times[group_id]
+        self._enter()
 
     def put(self, record: LogRecord) -> None:
         """Add a record, and apply it to the copy."""
@@ -96,7 +99,7 @@ class ClassicDraft:
                 leader=group.leader,
             )
         )
-        self.times.enter(self.group, self._now.monotonic_ms)
+        self._enter()
         if was_empty:
             self.times.delayed_until_ms = self._now.monotonic_ms
 
@@ -109,6 +112,7 @@ class ClassicDraft:
         times, now_ms = self.times, self._now.monotonic_ms
         times.joined[member_id] = ticket
         times.renew(self.group.members[member_id], now_ms)
+        self._check_soon()
         if is_new and times.delayed_until_ms is not None:
             delayed_ms = now_ms + self._settings.initial_rebalance_delay_ms
             times.delayed_until_ms = min(max(times.delayed_until_ms, delayed_ms), times.deadline_ms)
@@ -116,6 +120,17 @@ class ClassicDraft:
     def renew(self, member_id: str) -> None:
         """Begin a member's session again."""
         self.times.renew(self.group.members[member_id], self._now.monotonic_ms)
+        self._state.checks.by((self.group.group_id, None), self.times.sessions[member_id])
+
+    def _enter(self) -> None:
+        """Begin the group's round if it is another one."""
+        if self.times.round != self.group.round:
+            self.times.enter(self.group, self._now.monotonic_ms)
+            self._check_soon()
+
+    def _check_soon(self) -> None:
+        """Let the next tick examine the group: it may be due earlier than before."""
+        self._state.checks.soon((self.group.group_id, None))
 
     def try_complete(self) -> None:
         """Begin the next generation if the rebalance need not wait any longer."""
@@ -143,6 +158,7 @@ class ClassicDraft:
             return
         if not joined:  # Static members only, and all are away: their sessions decide.
             times.deadline_ms = now_ms + group.rebalance_timeout_ms
+            self._check_soon()
             return
         leader = group.leader if group.leader in joined else joined[0]
         self.put(

@@ -234,6 +234,7 @@ def decide_heartbeat_of_consumer(
     session = state.sessions[group.group_id, member_id]
     if session.revoke_by_ms is None:
         session.revoke_by_ms = now.monotonic_ms + group.members[member_id].rebalance_timeout_ms
+        state.hurry_session(group.group_id, member_id, session)
     raise rebalance_error(group.group_id)
 
 
@@ -270,3 +271,4 @@ def keep_session(state: GroupsState, now: Now, group: Group, member_id: str) -> 
         renew_session(state, now, member, group.current[member_id], 0)
     else:
         session.ends_at_ms = now.monotonic_ms + member.session_timeout_ms
+        state.hurry_session(group.group_id, member_id, session)

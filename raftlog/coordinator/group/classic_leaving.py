@@ -100,16 +100,28 @@ def restart_sessions(state: GroupsState, now: Now) -> None:
             times.renew(member, now.monotonic_ms)
 
 
-def advance_rounds(state: GroupsState, now: Now, *, settings: GroupConfig, limit: int) -> list[LogRecord]:
-    """Return the records for silent members and for rebalances that need not wait any longer; at least one group's."""
-    state.promises.expire(now.monotonic_ms)
-    for group_id in state.classic_times.keys() - state.classic.keys():
-        del state.classic_times[group_id]
-    records: list[LogRecord] = []
-    for group_id, group in list(state.classic.items()):
-        if group.members and len(records) < limit:
-            records += _advance(ClassicDraft(state, group_id, now, settings), now.monotonic_ms)
-    return records
+def examine_classic(
+    state: GroupsState, now: Now, group_id: str, *, settings: GroupConfig
+) -> tuple[list[LogRecord], int | None]:
+    """Return the records for silent members, and for a rebalance that need not wait any longer.
+
+    Without records: the time of the next check, or None if the group needs none.
+    """
+    group = state.classic.get(group_id)
+    if group is None:
+        state.classic_times.pop(group_id, None)
+        return [], None
+    if not group.members:
+        return [], None
+    times, waits = state.classic_times.get(group_id), state.promises.waits(group_id)
+    if times is not None and times.sessions.keys() == group.members.keys():  # None has to be forgotten.
+        due_ms = times.due_ms(group, waits=waits)
+        if due_ms > now.monotonic_ms:
+            return [], due_ms
+    draft = ClassicDraft(state, group_id, now, settings)
+    if records := _advance(draft, now.monotonic_ms):
+        return records, None
+    return [], max(draft.times.due_ms(group, waits=waits), now.monotonic_ms + 1)
 
 
 def _advance(draft: ClassicDraft, now_ms: int) -> list[LogRecord]:

@@ -213,6 +213,24 @@ class ClassicTimes:
             self.joined, self.synced, self.delayed_until_ms = {}, set(), None
             self.deadline_ms = now_ms + group.rebalance_timeout_ms
 
+    def due_ms(self, group: ClassicGroup, *, waits: bool) -> int:
+        """Return when time changes a group with members; 0: at once.
+
+        Args:
+            waits: whether the group has promised ids that no member uses yet.
+        """
+        members = group.members.keys()
+        if self.round != group.round or not members <= self.sessions.keys():
+            return 0
+        due_ms = min(self.sessions[member_id] for member_id in members)
+        if group.phase == "CompletingRebalance" and not members <= self.synced:
+            return min(due_ms, self.deadline_ms)
+        if group.phase != "PreparingRebalance":
+            return due_ms
+        if self.delayed_until_ms is not None:
+            return min(due_ms, self.delayed_until_ms)
+        return 0 if not waits and members <= self.joined.keys() else min(due_ms, self.deadline_ms)
+
     def renew(self, member: ClassicMember, now_ms: int) -> None:
         """Begin a member's session again."""
         self.sessions[member.member_id] = now_ms + member.session_timeout_ms
@@ -227,6 +245,7 @@ class Promises:
     def __init__(self) -> None:
         self._ends_at_ms: dict[tuple[str, str], int] = {}
         self._counts: dict[str, int] = {}
+        self._freed: set[str] = set()
 
     def __contains__(self, key: tuple[str, str]) -> bool:
         """Return whether a group has promised a member id."""
@@ -253,7 +272,13 @@ class Promises:
         self._counts[group_id] -= 1
         if not self._counts[group_id]:
             del self._counts[group_id]
+            self._freed.add(group_id)
         return True
+
+    def freed(self) -> set[str]:
+        """Return the groups that need not wait any longer, since the last call."""
+        freed, self._freed = self._freed, set()
+        return freed
 
     def expire(self, now_ms: int) -> None:
         """Forget the ids whose owners did not come."""

@@ -94,7 +94,7 @@ def _start_session(
     times = state.classic_times.get(classic.group_id)
     ends_at_ms = full_ms if times is None else times.sessions.get(member.member_id, full_ms)
     revoke_by_ms = now.monotonic_ms + member.rebalance_timeout_ms if is_revoking else None
-    state.sessions[classic.group_id, member.member_id] = Session(ends_at_ms, revoke_by_ms)
+    state.begin_session(classic.group_id, member.member_id, Session(ends_at_ms, revoke_by_ms))
 
 
 def _subscriptions(classic: ClassicGroup, topics: Topics) -> dict[str, Subscription]:
@@ -207,6 +207,7 @@ def downgrade(state: GroupsState, draft: Draft, now: Now) -> int:
     members = classic_members_of(group)
     generation = max(draft.current_of(member_id).epoch for member_id in members)
     times = state.classic_times[group.group_id] = ClassicTimes()
+    state.checks.soon((group.group_id, None))
     for member_id, member in members.items():
         session = state.sessions.get((group.group_id, member_id))
         full_ms = now.monotonic_ms + member.session_timeout_ms

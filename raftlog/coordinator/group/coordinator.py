@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from raftlog.config import GroupConfig
-from raftlog.coordinator.group.classic_leaving import advance_rounds, restart_sessions
-from raftlog.coordinator.group.conversion import expel
-from raftlog.coordinator.group.draft import Draft
+from raftlog.coordinator.group.classic_leaving import restart_sessions
 from raftlog.coordinator.group.kinds import group_tombstones
 from raftlog.coordinator.group.offsets import expired_offsets
 from raftlog.coordinator.group.records import (
@@ -19,12 +16,15 @@ from raftlog.coordinator.group.records import (
     OffsetPending,
 )
 from raftlog.coordinator.group.state import NO_ASSIGNMENT, GroupsState, Session
+from raftlog.coordinator.group.time_outs import begin_checks, time_outs
 from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
 from raftlog.coordinator.runtime.core import Now
 
-MAX_EXPIRED = 5_000
-"""The most records of one tick."""
+MAX_EXPIRED = 500
+"""The most records of one tick that delete what has expired."""
+MAX_EXAMINED = 2_000
+"""The most groups of one tick that are examined for being unused."""
 _SILENT = (OffsetCommitted, OffsetPending)
 _OF_MEMBERS = (ClassicMemberChanged, ClassicAssigned)
 """Other members need not know of them before the group's own record, unless they are removed."""
@@ -66,26 +66,23 @@ class GroupCoordinator:
                     session.revoke_by_ms = now.monotonic_ms + member.rebalance_timeout_ms
                 state.sessions[group.group_id, member.member_id] = session
         restart_sessions(state, now)
+        begin_checks(state, now)
         state.expiry_due_ms = now.monotonic_ms + self._settings.offsets_retention_check_interval_ms
 
     def on_tick(self, state: GroupsState, now: Now) -> Sequence[LogRecord]:
         """Expel members whose session or revocation timed out, end rounds of classic groups; else expire offsets."""
-        late: dict[str, list[str]] = defaultdict(list)
-        for (group_id, member_id), session in list(state.sessions.items()):
-            group = state.groups.get(group_id)
-            if group is None or member_id not in group.members:
-                del state.sessions[group_id, member_id]
-            elif now.monotonic_ms >= min(session.ends_at_ms, session.revoke_by_ms or session.ends_at_ms):
-                late[group_id].append(member_id)
-        # First: it forgets the times of groups that are not classic ones, and a downgrade begins such times.
-        records = advance_rounds(state, now, settings=self._settings, limit=MAX_EXPIRED)
-        for group_id, members in late.items():
-            draft = Draft(state.groups[group_id])
-            expel(state, draft, members, self._topics(), now)
-            records += draft.records
-        return records or self._expired(state, now)
+        records = time_outs(state, now, topics=self._topics(), settings=self._settings)
+        if not records:
+            records = self._expired(state, now)
+            state.finds_expired = len(records) >= MAX_EXPIRED
+        return records
+
+    def is_behind(self, state: GroupsState, now: Now) -> bool:
+        return state.finds_expired or state.checks.is_due(now.monotonic_ms)
 
     def _expired(self, state: GroupsState, now: Now) -> list[LogRecord]:
+        if state.perhaps_unused:
+            return _deletion_of_unused(state, now, self._settings)
         if now.monotonic_ms < state.expiry_due_ms:
             return []
         topics, settings = self._topics(), self._settings
@@ -95,16 +92,26 @@ class GroupCoordinator:
         if state.unchecked or len(records) >= MAX_EXPIRED:
             return records  # The next tick continues.
         state.expiry_due_ms = now.monotonic_ms + settings.offsets_retention_check_interval_ms
-        return records or self._unused_groups(state, now)
+        if not records:
+            state.perhaps_unused = [*state.groups, *state.classic]
+        return records or _deletion_of_unused(state, now, settings)
 
-    def _unused_groups(self, state: GroupsState, now: Now) -> list[LogRecord]:
-        """Return the tombstones of groups without members and offsets, once their retention time has passed."""
-        records: list[LogRecord] = []
-        for group_id, group in state.groups.items():
-            since = group.empty_since_ms if not group.members else now.wall_ms
-            if group_id not in state.offsets and now.wall_ms - since > self._settings.offsets_retention_ms:
-                records += group_tombstones(state, group_id)
-        for group_id, classic in state.classic.items():
-            if not classic.members and group_id not in state.offsets:
-                records += group_tombstones(state, group_id)
-        return records[:MAX_EXPIRED]
+
+def _is_unused(state: GroupsState, group_id: str, now: Now, settings: GroupConfig) -> bool:
+    """Return whether a group has no members and offsets; one of the consumer protocol, for its retention time."""
+    if group_id in state.offsets:
+        return False
+    if (group := state.groups.get(group_id)) is not None:
+        return not group.members and now.wall_ms - group.empty_since_ms > settings.offsets_retention_ms
+    return (classic := state.classic.get(group_id)) is not None and not classic.members
+
+
+def _deletion_of_unused(state: GroupsState, now: Now, settings: GroupConfig) -> list[LogRecord]:
+    """Return the tombstones of unused groups; one call examines some groups, the next one continues."""
+    records: list[LogRecord] = []
+    examined = 0
+    while state.perhaps_unused and len(records) < MAX_EXPIRED and examined < MAX_EXAMINED:
+        examined += 1
+        if _is_unused(state, group_id := state.perhaps_unused.pop(), now, settings):
+            records += group_tombstones(state, group_id)
+    return records

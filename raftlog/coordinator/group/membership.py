@@ -124,7 +124,7 @@ def renew_session(state: GroupsState, now: Now, member: MemberChanged, current: 
         revoke_by_ms = session.revoke_by_ms if session else None
         revoke_by_ms = now.monotonic_ms + member.rebalance_timeout_ms if revoke_by_ms is None else revoke_by_ms
     ends_at_ms = now.monotonic_ms + member.session_timeout_ms
-    state.sessions[member.group_id, member.member_id] = Session(ends_at_ms, revoke_by_ms, last_heartbeat)
+    state.begin_session(member.group_id, member.member_id, Session(ends_at_ms, revoke_by_ms, last_heartbeat))
 
 
 def _join(draft: Draft, request: GroupHeartbeatRequest, settings: GroupConfig) -> None:

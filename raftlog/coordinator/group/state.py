@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from raftlog.coordinator.group.checks import Checks
 from raftlog.coordinator.group.classic_state import (
     CLASSIC_KINDS,
     ClassicGroup,
@@ -188,6 +189,11 @@ class Session:
     last_heartbeat: int = 0
     """The number of its newest heartbeat; 0 if heartbeats have no number."""
 
+    @property
+    def due_ms(self) -> int:
+        """When the member is removed."""
+        return self.ends_at_ms if self.revoke_by_ms is None else min(self.ends_at_ms, self.revoke_by_ms)
+
 
 @dataclass(slots=True)
 class GroupsState:
@@ -207,13 +213,31 @@ class GroupsState:
     unstable: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     """By group: the partitions in `pending`, and in how many transactions each is."""
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
-    """By group and member."""
+    """By group and member. `begin_session` and `hurry_session` keep `checks` in step."""
+    checks: Checks = field(default_factory=Checks)
+    """When a tick examines which sessions and which classic groups. Soft state."""
     topics_version: dict[str, int] = field(default_factory=dict)
     """By group: the metadata version that its topics were last compared with. Soft state."""
     expiry_due_ms: int = 0
     """When the next check of all groups for expired offsets begins. Soft state."""
     unchecked: list[str] = field(default_factory=list)
     """The groups that the current check for expired offsets has yet to look at. Soft state."""
+    perhaps_unused: list[str] = field(default_factory=list)
+    """The groups that the check for unused groups, which follows, has yet to look at. Soft state."""
+    finds_expired: bool = False
+    """Whether the newest tick found as much expired as it may delete. Soft state."""
+
+    def begin_session(self, group_id: str, member_id: str, session: Session) -> None:
+        """Begin a member's session, or replace it."""
+        key = (group_id, member_id)
+        if key not in self.sessions:  # If the member's record cannot be appended, the next tick removes the session.
+            self.checks.soon(key)
+        self.sessions[key] = session
+        self.hurry_session(group_id, member_id, session)
+
+    def hurry_session(self, group_id: str, member_id: str, session: Session) -> None:
+        """Note that a session may end earlier than before."""
+        self.checks.by((group_id, member_id), session.due_ms)
 
     def replay(self, record: LogRecord) -> str:
         """Apply a record; return the id of its group."""
@@ -227,6 +251,8 @@ class GroupsState:
             return self._replay_classic(group_id, record)
         group = self.groups.setdefault(group_id, Group(group_id))
         group.replay(record)
+        if kind is MemberChanged and isinstance(record, Tombstone):
+            self.checks.soon((group_id, record.key[1]))
         if group.has_no_records:
             del self.groups[group_id]
             self.topics_version.pop(group_id, None)
@@ -235,6 +261,7 @@ class GroupsState:
     def _replay_classic(self, group_id: str, record: LogRecord) -> str:
         group = self.classic.setdefault(group_id, ClassicGroup(group_id))
         group.replay(record)
+        self.checks.soon((group_id, None))
         if group.has_no_records:
             del self.classic[group_id]
             self.classic_times.pop(group_id, None)

@@ -30,6 +30,8 @@ How to write a coordinator. Its records are frozen dataclasses with a `KEY` (see
         def on_loaded(self, state, now) -> None: ...        # restart timers
         def on_tick(self, state, now) -> list[LogRecord]:   # time-outs and expiry; tombstones delete
             return []
+        def is_behind(self, state, now) -> bool:            # whether the next tick should come soon
+            return False
 
 Requests are pure functions of the state and the time; an error that they raise is the response, and changes nothing:
 

@@ -54,6 +54,11 @@ class Coordinator(Protocol[S]):
     def on_tick(self, state: S, now: Now) -> Sequence[LogRecord]:
         """Return records for sessions that have timed out and state that has expired.
 
-        At most some thousands at once; the next tick returns more.
+        They become one batch: far fewer bytes than a batch may have, and no more than the event loop can spare. The
+        next tick returns more.
         """
+        ...
+
+    def is_behind(self, state: S, now: Now) -> bool:
+        """Return whether a tick has more to do at once. It comes soon then, after others had the event loop."""
         ...

@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 S = TypeVar("S")
 R = TypeVar("R")
 TICK_MS = 200
+SOON_MS = 20
+"""The pause before the next tick when a coordinator is behind."""
 RELOAD_MS = 2_000
 """The pause between a failed load and the next attempt."""
 
@@ -141,12 +143,14 @@ class CoordinatorRuntime(Generic[S]):
             self._on_active(number)
 
     async def _tick(self) -> None:
+        is_behind = False
         while True:
-            await asyncio.sleep(TICK_MS / 1000)
+            await asyncio.sleep((SOON_MS if is_behind else TICK_MS) / 1000)
+            is_behind = False
             self.update_shards()
             for shard in list(self._shards.values()):
                 try:
-                    shard.tick()
+                    is_behind |= shard.tick()
                 except Exception:  # noqa: BLE001  (a bug in one shard must not stop the others)
                     _log.exception("%s: a tick failed", shard)
                 await asyncio.sleep(0)

@@ -108,17 +108,19 @@ class Shard(Generic[S]):
             await self.replica.until_replicated(end, leader_epoch=self.epoch, timeout_ms=timeout_ms)
         return decision.response
 
-    def tick(self) -> None:
-        """Append the coordinator's records for time-outs and expiry."""
+    def tick(self) -> bool:
+        """Append the coordinator's records for time-outs and expiry; return whether the next tick should come soon."""
         if self.phase != "active" or not self.leads:
-            return
+            return False
         try:
             self._write(self._coordinator.on_tick(self.state, self.now))
             self._tick_refused = False
+            return self._coordinator.is_behind(self.state, self.now)
         except RaftlogError as error:
             if not self._tick_refused:  # The next tick decides again; this is logged once.
                 _log.warning("%s: %s", self, error.message)
             self._tick_refused = True
+            return False
 
     async def _replay_chunk(self, position: Offset, end: Offset) -> tuple[Offset, int]:
         """Replay some batches, and let the loop serve others meanwhile; return the next offset and a record count."""
