@@ -203,6 +203,21 @@ def test_a_promise_that_is_given_up_holds_no_rebalance():
     assert shard.classic.phase == "CompletingRebalance"
 
 
+def test_a_rebalance_goes_on_at_the_tick_after_a_promise_has_expired():
+    """The members that wait have later deadlines of their own."""
+    shard, (a,) = stable(1)
+    shard.join(requires_known_id=True)
+    shard.pass_time(SESSION_MS // 2)
+    shard.join()
+    a.step()
+    a.step()
+    shard.pass_time(SESSION_MS // 2 - 1)
+    assert shard.classic.phase == "PreparingRebalance"
+    shard.pass_time(1)
+    assert shard.classic.phase == "CompletingRebalance"
+    assert len(shard.classic.members) == 2
+
+
 def test_without_a_delay_the_first_member_begins_at_once():
     """Kafka's own example file has `group.initial.rebalance.delay.ms=0`."""
     shard = ClassicShard(initial_rebalance_delay_ms=0)

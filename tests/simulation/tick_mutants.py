@@ -90,3 +90,9 @@ def the_session_of_a_member_that_left_stays(patch: Any) -> None:
 def a_session_that_begins_is_not_checked(patch: Any) -> None:
     patch.edit(GroupsState.hurry_session, "self.checks.by((group_id, member_id), session.due_ms)", "pass")
     patch.edit(GroupsState.begin_session, "self.checks.soon(key)", "pass")
+
+
+@mutant
+@told_by("tests/coordinator/test_classic_joining.py")
+def a_round_waits_for_a_promise_that_has_expired(patch: Any) -> None:
+    patch.edit(time_outs.time_outs, "checks.soon((group_id, None))", "pass")
