@@ -13,7 +13,7 @@ from aiohttp import web
 
 from raftlog.coordinator.runtime import Decision, Now
 from raftlog.coordinator.transaction.core import TransactionCoordinator
-from raftlog.coordinator.transaction.sets import describe_set, end_set
+from raftlog.coordinator.transaction.sets import abort_left, describe_set, end_set
 from raftlog.errors import NotFoundError, OffsetOutOfRangeError, RaftlogError, UnknownOutcomeError
 from raftlog.record.arrow import build_batch, read_records
 from raftlog.record.batch import BatchHeader, parse_header, stamp
@@ -317,11 +317,14 @@ class FakeLog:
 
     async def _end_set(self, request: web.Request) -> web.Response:
         body = decode_json(EndSetBody, await request.read())
-        answer = self._decide(end_set, request.match_info["set_id"], body)
+        ended = self._decide(end_set, request.match_info["set_id"], body)
+        left = ended.left
+        while left:
+            left = self._decide(abort_left, left)
         if self.lose_ends:
             self.lose_ends -= 1
             raise UnknownOutcomeError("the answer is lost")
-        return web.Response(body=encode_json(answer), content_type=media.JSON)
+        return web.Response(body=encode_json(ended.info), content_type=media.JSON)
 
     def _join(self, asked: ProducePartition, header: BatchHeader, transactional_id: str) -> None:
         partition = TransactionPartition(topic=asked.topic, partition=asked.partition, topic_id=asked.topic_id)
