@@ -30,12 +30,10 @@ from raftlog.wire.kafka.api_keys import API_VERSIONS
 from raftlog.wire.kafka.error_codes import KafkaError
 from raftlog.wire.kafka.errors import KafkaProtocolError, TooManyElementsError
 from raftlog.wire.kafka.framing import RequestHeader, decode_request, encode_response
-from raftlog.wire.kafka.reader import LOOP_ELEMENTS, Buffer
+from raftlog.wire.kafka.reader import LOOP_ELEMENTS, PRODUCE_ELEMENTS, Buffer
 
 _log = logging.getLogger(__name__)
 _PRODUCE = 0
-_FEW_ELEMENTS = 1_000
-"""A request with more array elements is decoded in a worker thread, and so is its answer made if it failed."""
 
 
 @dataclass(slots=True)
@@ -208,13 +206,16 @@ class KafkaDispatch:
 
 
 async def _decoded(request: KafkaRequest, call: KafkaCall, most: int) -> tuple[Any, bool]:
-    """Return the message of a request, and whether it has at most so many elements; note in its call if it has many."""
+    """Return the message of a request, and whether it has at most so many elements; note in its call if it has many.
+
+    A worker thread decodes a request of many elements, and makes its answer if it failed.
+    """
     header, frame, at = request.header, request.frame, request.at
     if header.api_key == _PRODUCE:
-        return decode_request(header, frame, at, max_elements=LOOP_ELEMENTS), True
+        return decode_request(header, frame, at, max_elements=PRODUCE_ELEMENTS), True
     if len(frame) <= INLINE_BYTES:
         with suppress(TooManyElementsError):
-            return decode_request(header, frame, at, max_elements=_FEW_ELEMENTS), True
+            return decode_request(header, frame, at, max_elements=LOOP_ELEMENTS), True
     call.has_many = True
     with suppress(TooManyElementsError):
         return await in_worker(decode_request, header, frame, at, max_elements=most), True

@@ -20,7 +20,8 @@ class TooManyElementsError(KafkaProtocolError):
     """A message has more array elements and tagged fields than the caller's limit; a higher limit may read it.
 
     A server reads with `reader.LOOP_ELEMENTS` in its event loop. After this error it reads again in a worker thread,
-    with `reader.MAX_ELEMENTS`; after that limit, it closes the connection.
+    with `reader.MAX_ELEMENTS`; after that limit, it closes the connection. A Produce request is read once, with
+    `reader.PRODUCE_ELEMENTS`.
     """
 
 

@@ -25,7 +25,7 @@ from raftlog.wire.kafka.framing import (
     is_kafka,
 )
 from raftlog.wire.kafka.messages.consumer_protocol import ConsumerProtocolSubscription
-from raftlog.wire.kafka.reader import LOOP_ELEMENTS, MAX_STRING_BYTES, Reader
+from raftlog.wire.kafka.reader import LOOP_ELEMENTS, MAX_STRING_BYTES, PRODUCE_ELEMENTS, Reader
 from raftlog.wire.kafka.writer import uvarint
 
 EDGES = [
@@ -128,7 +128,7 @@ def crowded(name: str, version: int, path: tuple[Field, ...], count: int) -> byt
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("Response")])
 def test_elements_take_a_bounded_amount_of_memory(name: str):
-    """At most 250 bytes an element: 2.5 MB at the limit of an event loop, 25 MB at the limit of a thread."""
+    """At most 250 bytes an element: 250 kB at the limit of an event loop, 7.5 MB at the limit of a thread."""
     count = 500
     for version in {subject(name).message.versions.first, subject(name).message.versions.last}:
         for path in array_paths(name, name, version):
@@ -177,18 +177,25 @@ def test_a_crowded_frame_of_a_megabyte_does_not_hold_the_loop(name: str, version
     assert peak < 2.5 * MEGABYTE
 
 
-def test_the_largest_message_of_an_event_loop_takes_less_than_50_ms():
-    for name, version, field in WORST:
-        path = next(path for path in array_paths(name, name, version) if path[-1].name == field)
-        data = crowded(name, version, path, LOOP_ELEMENTS - 20)
-        times = []
-        for _ in range(3):
-            gc.disable()  # A node collects seldom, and has not the objects of thousands of tests.
-            began = time.thread_time()
-            subject(name).codec.decode(version, data, max_elements=LOOP_ELEMENTS)
-            times.append(time.thread_time() - began)
-            gc.enable()
-        assert min(times) < 0.05, f"{name} v{version}: {min(times):.3f} s"
+@pytest.mark.parametrize(
+    ("name", "version", "field", "most"),
+    [
+        *((*worst, LOOP_ELEMENTS) for worst in WORST),
+        ("ProduceRequest", 11, "topic_data", PRODUCE_ELEMENTS),
+        ("ProduceRequest", 11, "partition_data", PRODUCE_ELEMENTS),
+    ],
+)
+def test_the_largest_message_of_an_event_loop_takes_less_than_50_ms(name: str, version: int, field: str, most: int):
+    path = next(path for path in array_paths(name, name, version) if path[-1].name == field)
+    data = crowded(name, version, path, most - 20)
+    times = []
+    for _ in range(5):  # The fastest of several is what the code needs: other processes share the caches.
+        gc.disable()  # A node collects seldom, and has not the objects of thousands of tests.
+        began = time.thread_time()
+        subject(name).codec.decode(version, data, max_elements=most)
+        times.append(time.thread_time() - began)
+        gc.enable()
+    assert min(times) < 0.05
 
 
 def test_nested_arrays_are_counted_together():
