@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 from raftlog.broker.classic_groups import ClassicGroups
 from raftlog.broker.decisions import decide_all, decide_each, parts_of_commit, parts_of_deletion
+from raftlog.broker.image_topics import ImageTopics
 from raftlog.broker.paging import ALL, Names, Wanted, names_of
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group.administration import decide_deletion, decide_description, group_ids, listing_of
@@ -23,14 +24,12 @@ from raftlog.coordinator.group.offsets import (
     decide_offset_deletion,
     decide_transactional_commit,
 )
-from raftlog.coordinator.group.patterns import compiled
-from raftlog.coordinator.group.records import TargetEpochChanged, TopicMetadata
+from raftlog.coordinator.group.records import TargetEpochChanged
 from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
 from raftlog.errors import ErrorCode, RetriableError, TransactionAbortedError
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.metadata_quorum.records import GROUPS_OF_BOTH_PROTOCOLS
-from raftlog.model import CONSUMER_OFFSETS, INTERNAL_TOPICS, BrokerId, ProducerEpoch, ProducerId
+from raftlog.model import CONSUMER_OFFSETS, BrokerId, ProducerEpoch, ProducerId
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.waiters import Notifier, listening, wait_until
 from raftlog.runtime import Clock, in_slices
@@ -54,65 +53,6 @@ class JoinsTransactions(Protocol):
     async def join_at_coordinator(self, request: JoinTransactionRequest, *, deadline_ms: int) -> object:
         """Add them within `deadline_ms`; raise if the coordinator refused, or did not answer."""
         ...
-
-
-MAX_MATCHED = 256
-"""Patterns whose topics are kept: each heartbeat may have another one."""
-
-
-class ImageTopics:
-    """The topics of a metadata image that groups may subscribe to: no internal topics.
-
-    Args:
-        matching: the topics of patterns that are known already; the least recently used comes first.
-    """
-
-    def __init__(self, image: MetadataImage, matching: OrderedDict[str, tuple[str, ...]] | None = None) -> None:
-        self._image = image
-        self._matching = OrderedDict[str, tuple[str, ...]]() if matching is None else matching
-
-    def of(self, image: MetadataImage) -> ImageTopics:
-        """Return the topics of the next image; what is known of patterns is kept if no topic came or went."""
-        return ImageTopics(image, self._matching if image.names is self._image.names else None)
-
-    @property
-    def version(self) -> int:
-        return self._image.offset
-
-    @property
-    def have_both_protocols(self) -> bool:
-        return self._image.feature_level >= GROUPS_OF_BOTH_PROTOCOLS
-
-    def get(self, topic: str) -> TopicMetadata | None:
-        found = None if topic in INTERNAL_TOPICS else self._image.topic(topic)
-        return None if found is None else TopicMetadata(topic_id=found.topic_id, partitions=len(found.partitions))
-
-    def matching(self, pattern: str) -> Iterable[str]:
-        found = self._matching.get(pattern)
-        if found is None:
-            found = tuple(filter(compiled(pattern).matches, self._ordinary()))
-        return self._remember(pattern, found)
-
-    async def match(self, pattern: str) -> None:
-        """Find the topics of a pattern in slices, before a decision needs them.
-
-        Raises:
-            InvalidRequestError: it is no pattern.
-        """
-        if pattern not in self._matching:
-            fits = compiled(pattern).matches
-            found = tuple([name async for name in in_slices(self._ordinary(), 512) if fits(name)])
-            self._remember(pattern, found)
-
-    def _ordinary(self) -> Iterator[str]:
-        return (name for name in self._image.names if name not in INTERNAL_TOPICS)
-
-    def _remember(self, pattern: str, found: tuple[str, ...]) -> tuple[str, ...]:
-        self._matching[pattern] = found
-        self._matching.move_to_end(pattern)
-        if len(self._matching) > MAX_MATCHED:
-            self._matching.popitem(last=False)
-        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -190,12 +130,11 @@ class GroupService:
         if self.parked >= self._max_parked:
             wait_ms = 0  # Idle members must not exclude other requests. They send again after the interval.
         deadline = loop.time() + wait_ms / 1000
-        if request.pattern:
-            await self._topics.match(request.pattern)
         with listening([self._subscribe(group_id)]) as event:
             try:
                 while True:
                     event.clear()
+                    await self._find_topics(group_id, request)
                     decide = partial(self._decide_heartbeat, group_id, request, client_host)
                     response = await self.runtime.decide(group_id, decide, timeout_ms=timeout_ms)
                     if has_changes(request, response) or request.member_epoch <= 0:
@@ -204,6 +143,23 @@ class GroupService:
                         return response
             finally:
                 self._unsubscribe(group_id)
+
+    async def _find_topics(self, group_id: str, request: GroupHeartbeatRequest) -> None:
+        """Find the topics of the group's patterns in slices, if the decision about a heartbeat may need them.
+
+        Raises:
+            InvalidRequestError: the request's pattern is none.
+        """
+        if request.pattern:
+            await self._topics.patterns.find(request.pattern)
+        state = self.runtime.state_of(group_id)
+        group = None if state is None else state.groups.get(group_id)
+        if state is None or group is None:
+            return
+        is_same = request.member_epoch > 0 and not request.pattern and request.topics is None
+        if not is_same or state.topics_version.get(group_id) != self._topics.version:
+            for pattern in sorted({member.pattern for member in group.members.values() if member.pattern}):
+                await self._topics.patterns.find(pattern)
 
     async def commit(
         self, group_id: str, request: OffsetCommitRequest, *, timeout_ms: int, instance_id: str | None = None

@@ -12,15 +12,14 @@ from typing import Any, TypeVar
 import pytest
 import pytest_asyncio
 
-from raftlog.broker import groups
 from raftlog.broker.classic_groups import ClassicGroups
-from raftlog.broker.groups import ImageTopics
+from raftlog.broker.image_topics import ImageTopics
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group.classic_requests import ClassicJoin, ClassicSync, JoinOutcome, Leaver
 from raftlog.coordinator.group.coordinator import GroupCoordinator
 from raftlog.coordinator.group.state import ClassicGroup, GroupsState
 from raftlog.coordinator.runtime import CoordinatorRuntime
-from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, RetriableError
+from raftlog.errors import ErrorCode, RaftlogError, RetriableError
 from raftlog.metadata_quorum.image import MetadataImage
 from tests.coordinator.coordinator_support import TOPIC, Broker
 from tests.coordinator.group_support import FakeTopics
@@ -195,17 +194,3 @@ async def test_a_sync_waits_for_the_leader(broker: GroupBroker):
 @pytest.mark.parametrize(("level", "converts"), [(0, False), (3, False), (4, True)])
 def test_groups_are_converted_when_every_broker_can_read_them(level: int, converts: bool):
     assert ImageTopics(MetadataImage(feature_level=level)).have_both_protocols is converts
-
-
-async def test_the_topics_of_a_bounded_number_of_patterns_are_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(groups, "MAX_MATCHED", 3)
-    image = MetadataImage(names={"a": "1", "b": "2", "__consumer_offsets": "3"})
-    topics = ImageTopics(image)
-    for pattern in ("a", "b", "a|b", ".*", "a", "c"):
-        await topics.match(pattern)
-    assert list(topics._matching) == [".*", "a", "c"]
-    assert [tuple(topics.matching(pattern)) for pattern in (".*", "a", "c", "b")] == [("a", "b"), ("a",), (), ("b",)]
-    assert topics.of(replace(image, offset=1))._matching is topics._matching
-    assert tuple(topics.of(replace(image, names={"c": "4"})).matching("c")) == ("c",)
-    with pytest.raises(InvalidRequestError):
-        await topics.match("(")

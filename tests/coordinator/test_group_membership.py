@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from group_support import GROUP, Member, Shard, settle, t
 
+from raftlog.coordinator.group import subscriptions
 from raftlog.coordinator.group.membership import decide_heartbeat, has_changes
+from raftlog.coordinator.group.subscriptions import BYTES_PER_TOPIC, MAX_GROUP_PATTERNS
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError
 from raftlog.wire.groups import LEAVE_EPOCH, GroupHeartbeatRequest, by_topic
 
@@ -206,3 +208,25 @@ def test_a_heartbeat_that_comes_late_does_nothing():
         assert stale.value.code is ErrorCode.STALE_MEMBER_EPOCH
     assert len(shard.log) == before
     assert shard.heartbeat("a", 1, number=3, owned=by_topic(t(0, 1, 2, 3))).member_epoch == 1  # It was sent again.
+
+
+def test_the_patterns_of_a_group_are_bounded():
+    shard = Shard()
+    for number in range(MAX_GROUP_PATTERNS):
+        shard.heartbeat(f"m{number}", 0, pattern=f"t{number}")
+    with pytest.raises(InvalidRequestError, match="expected at most 50 different ones in group"):
+        shard.heartbeat("more", 0, pattern="t.*")
+    assert "more" not in shard.group.members
+    shard.heartbeat("more", 0, pattern="t0")
+    shard.heartbeat("m1", shard.group.current["m1"].epoch, pattern="t.*")  # It takes the place of its former one.
+
+
+def test_the_topics_that_a_group_names_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    shard = Shard()
+    monkeypatch.setattr(subscriptions, "MAX_GROUP_BYTES", 2 * (BYTES_PER_TOPIC + 1))
+    shard.heartbeat("a", 0, topics=("t",))
+    shard.heartbeat("b", 0, topics=("u",))
+    with pytest.raises(InvalidRequestError, match="received what makes 63") as caught:
+        shard.heartbeat("c", 0, topics=("v",))
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert "c" not in shard.group.members

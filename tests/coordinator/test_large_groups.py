@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pytest
 from classic_support import DELAY_MS, ClassicShard
@@ -61,6 +62,44 @@ def test_members_join_a_group_of_ten_thousand_partitions_at_once(assignor: str):
         if len(rounds) >= 3 and max(fastest) < 100:
             break
     assert max(fastest) < 100, fastest
+
+
+class ManyTopics(FakeTopics):
+    """10,000 topics of one partition, which one pattern matches."""
+
+    def __init__(self) -> None:
+        super().__init__(**{f"t{number}": 1 for number in range(MAX_PARTITIONS)})
+        self._names = tuple(self._topics)
+
+    def matching(self, pattern: str) -> Iterable[str]:
+        return self._names
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_members_of_a_pattern_join_a_group_of_ten_thousand_topics_at_once(assignor: str):
+    """No decision looks at each topic for each member: 20 members took 300 ms."""
+    state, topics = GroupsState(), ManyTopics()
+
+    def join(number: int) -> float:
+        joins = GroupHeartbeatRequest(
+            member_id=f"m{number}",
+            member_epoch=0,
+            pattern="t.*",
+            assignor=assignor,  # type: ignore[arg-type]
+        )
+        began = time.thread_time()
+        decision = decide_heartbeat(state, Now(0, 0), GROUP, joins, topics=topics, settings=GroupConfig())
+        took = time.thread_time() - began
+        for record in decision.records:
+            state.replay(record)
+        return took
+
+    few = min(join(number) for number in range(5))
+    for number in range(100, 400):
+        state.replay(replace(state.groups[GROUP].members["m0"], member_id=f"m{number}"))
+    many = min(join(number) for number in range(5, 10))
+    assert sum(map(len, state.groups[GROUP].target.values())) == MAX_PARTITIONS
+    assert many < 3 * few
 
 
 def test_partitions_are_written_in_order():

@@ -7,7 +7,9 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.broker.image_topics import PatternTopics
 from raftlog.coordinator.group import (
+    assignors,
     classic,
     classic_in_consumer,
     conversion,
@@ -100,6 +102,24 @@ def a_late_commit_counts_while_the_new_owner_is_not_stable(patch: Any) -> None:
 @told_by("tests/coordinator/test_coordinator_runtime.py")
 def offset_reads_are_not_confirmed(patch: Any) -> None:
     patch(Shard, "_write_barrier", lambda self: None)
+
+
+@mutant
+@told_by("tests/broker/test_image_topics.py")
+def a_pattern_keeps_topics_that_are_deleted(patch: Any) -> None:
+    patch.edit(PatternTopics.of, "if name not in changed", "")
+
+
+@mutant
+@told_by("tests/broker/test_image_topics.py")
+def topics_that_appear_during_a_search_are_not_matched(patch: Any) -> None:
+    patch.edit(PatternTopics.find, "names, seen)", "names)")
+
+
+@mutant
+@told_by("tests/coordinator/test_assignors.py")
+def a_reader_of_two_kinds_of_topics_counts_as_empty(patch: Any) -> None:
+    patch.edit(assignors._FewestFirst.first, "!= (size := len(assigned[heap[0][1]]))", "!= (size := heap[0][0])")
 
 
 @mutant

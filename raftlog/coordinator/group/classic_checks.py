@@ -8,12 +8,11 @@ from raftlog.coordinator.group.classic_requests import ClassicJoin
 from raftlog.coordinator.group.classic_state import ClassicGroup
 from raftlog.coordinator.group.membership import MAX_NAME, require_group_id
 from raftlog.coordinator.group.state import GroupsState
+from raftlog.coordinator.group.subscriptions import MAX_GROUP_BYTES
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RetriableError
 
 MAX_PROTOCOLS = 50
 """Of one member."""
-MAX_GROUP_BYTES = 4 << 20
-"""Of all protocols and assignments of one group: the leader receives all of them in one answer."""
 MAX_GROUPS = 50_000
 """Classic groups of one shard."""
 
@@ -90,7 +89,7 @@ def require_room(state: GroupsState, group: ClassicGroup, settings: GroupConfig)
 
 
 def require_small(group_id: str, size: int, most: int = MAX_GROUP_BYTES) -> None:
-    """Raise if a group would have too many bytes.
+    """Raise if a group would have too many bytes of protocols and assignments: the leader gets them in one answer.
 
     Raises:
         InvalidRequestError: MESSAGE_TOO_LARGE.

@@ -37,11 +37,11 @@ from raftlog.coordinator.group.membership import (
     replace_static,
     require_member,
     require_room,
-    subscribe,
 )
 from raftlog.coordinator.group.reconciliation import next_current
 from raftlog.coordinator.group.records import MemberChanged
 from raftlog.coordinator.group.state import Current, Group, GroupsState
+from raftlog.coordinator.group.subscriptions import subscribe
 from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.core import Decision, Now
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError

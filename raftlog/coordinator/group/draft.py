@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from raftlog.coordinator.group.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Subscriber
 from raftlog.coordinator.group.records import (
@@ -75,9 +76,9 @@ class Draft:
 
     def assign(self, topics: Topics) -> None:
         """Compute the target assignment of the group's epoch."""
-        group = self.group
+        group, read_by = self.group, _Subscriptions(topics)
         subscribers = [
-            Subscriber(member.member_id, topics_of(member, topics), member.instance_id or member.member_id)
+            Subscriber(member.member_id, read_by[member], member.instance_id or member.member_id)
             for member in group.members.values()
         ]
         counts = {topic: known.partitions for topic, known in group.topics.items()}
@@ -90,17 +91,25 @@ class Draft:
         return self.group.current.get(member_id, NO_ASSIGNMENT)
 
 
-def topics_of(member: MemberChanged, topics: Topics) -> frozenset[str]:
-    """Return the topics that a member subscribes to; not all of them need exist."""
-    matching = topics.matching(member.pattern) if member.pattern else ()
-    return frozenset((*member.topics, *matching))
+class _Subscriptions:
+    """The topics that members subscribe to; not all of them need exist. Members with equal subscriptions share them."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._known: dict[tuple[tuple[str, ...], str], frozenset[str]] = {}
+
+    def __getitem__(self, member: MemberChanged) -> frozenset[str]:
+        key = (member.topics, member.pattern)
+        if (found := self._known.get(key)) is None:
+            matching = self._topics.matching(member.pattern) if member.pattern else ()
+            found = self._known[key] = frozenset(chain(member.topics, matching))
+        return found
 
 
 def subscribed_topics(group: Group, topics: Topics) -> dict[str, TopicMetadata]:
     """Return the existing topics that the members subscribe to."""
-    names: set[str] = set()
-    for member in group.members.values():
-        names |= topics_of(member, topics)
+    read_by = _Subscriptions(topics)
+    names = frozenset[str]().union(*{read_by[member] for member in group.members.values()})
     return {name: known for name in sorted(names) if (known := topics.get(name)) is not None}
 
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group import patterns
 from raftlog.coordinator.group.assignors import ASSIGNORS
 from raftlog.coordinator.group.classic_protocols import MAX_TOPICS
 from raftlog.coordinator.group.conversion import expel, upgrade
-from raftlog.coordinator.group.draft import Draft, subscribed_topics
+from raftlog.coordinator.group.draft import Draft
 from raftlog.coordinator.group.kinds import group_tombstones
 from raftlog.coordinator.group.reconciliation import next_current
 from raftlog.coordinator.group.records import ClassicMembership, MemberChanged
 from raftlog.coordinator.group.state import Current, Group, GroupsState, Session
+from raftlog.coordinator.group.subscriptions import changed_member, subscribe
 from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.codec import Tombstone
 from raftlog.coordinator.runtime.core import Decision, Now
@@ -37,7 +37,6 @@ from raftlog.wire.groups import (
 )
 
 MAX_NAME = 256
-DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
 
 
 def decide_heartbeat(
@@ -73,7 +72,7 @@ def decide_heartbeat(
         behind = False
     else:
         behind = _require_current(draft.group, request, owned)
-    subscribe(draft, state, _subscription(draft.group, request, settings, client_host), topics)
+    subscribe(draft, state, changed_member(draft.group, request, settings, client_host), topics)
     if draft.group.epoch > draft.group.assignment_epoch:
         draft.assign(topics)
     current = draft.current_of(request.member_id)
@@ -216,50 +215,6 @@ def _require_own_protocol(group: Group, member_id: str) -> None:
             f"member {member_id} of group {group.group_id!r} uses Kafka's classic protocol: join with epoch 0 first",
             code=ErrorCode.UNKNOWN_MEMBER_ID,
         )
-
-
-def subscribe(draft: Draft, state: GroupsState, member: MemberChanged, topics: Topics) -> None:
-    """Record a member's subscription; begin an epoch if it, or the topics that it matches, have changed."""
-    group_id, before = draft.group.group_id, draft.group.members.get(member.member_id)
-    if member != before:
-        draft.put(member)
-    changed = before is None or (member.topics, member.pattern, member.assignor) != (
-        before.topics,
-        before.pattern,
-        before.assignor,
-    )
-    if not changed and state.topics_version.get(group_id) == topics.version:
-        return
-    subscribed = subscribed_topics(draft.group, topics)
-    if changed or subscribed != draft.group.topics:
-        draft.begin_epoch(subscribed)
-    else:
-        state.topics_version[group_id] = topics.version
-
-
-def _subscription(
-    group: Group, request: GroupHeartbeatRequest, settings: GroupConfig, client_host: str
-) -> MemberChanged:
-    before = group.members.get(request.member_id)
-    if before is None:
-        before = MemberChanged(
-            group_id=group.group_id,
-            member_id=request.member_id,
-            instance_id=request.instance_id,
-            session_timeout_ms=settings.session_timeout_ms,
-            rebalance_timeout_ms=DEFAULT_REBALANCE_TIMEOUT_MS,
-        )
-    changes: dict[str, Any] = {
-        "topics": None if request.topics is None else tuple(sorted(set(request.topics))),
-        "pattern": request.pattern,
-        "assignor": request.assignor,
-        "session_timeout_ms": request.session_timeout_ms,
-        "rebalance_timeout_ms": request.rebalance_timeout_ms,
-        "rack": request.rack or None,
-        "client_id": request.client_id or None,
-        "client_host": client_host or None,
-    }
-    return replace(before, **{name: value for name, value in changes.items() if value is not None})
 
 
 def _leave(

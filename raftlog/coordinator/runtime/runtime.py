@@ -113,6 +113,12 @@ class CoordinatorRuntime(Generic[S]):
         """Decide in the shard of one partition; see `Shard.decide`."""
         return await self._shard(partition).decide(decide, timeout_ms=timeout_ms)
 
+    def state_of(self, key: str) -> S | None:
+        """Return the state of the shard of `key`, to read; None: it is not active here."""
+        count = self._partitions()
+        shard = self._shards.get(self.partition_of(key)) if count else None
+        return shard.state if shard is not None and shard.phase == "active" else None
+
     def epoch_of(self, key: str) -> LeaderEpoch:
         """Return the leader epoch in which this broker coordinates `key`.
 
