@@ -243,7 +243,14 @@ class _Places:
             await self._all.wait()
         except asyncio.CancelledError:
             appends.cancel()
+            appends.add_done_callback(_retrieve)
             raise
+
+
+def _retrieve(appends: asyncio.Future[list[KafkaAppend]]) -> None:
+    """Retrieve the outcome of appends for which no caller waits: asyncio would log it when the future is deleted."""
+    if not appends.cancelled():
+        appends.exception()
 
 
 def _is_quick(batches: Sequence[KafkaBatch]) -> bool:

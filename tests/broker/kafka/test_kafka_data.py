@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import random
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -252,6 +253,8 @@ async def test_a_connection_that_ends_while_a_request_asks_for_its_producer(
         asked.set()
         await asyncio.get_running_loop().create_future()
 
+    logged = list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
     monkeypatch.setattr(frame.context.leader("t", 0), "_require_given", require_given)
     common: dict[str, Any] = {"acks": -1, "timeout_ms": 10_000, "sender": UNKNOWN_SENDER, "order": order}
     batches = [batch_of(b"v", producer=(producer, 0, sequence)) for sequence in range(2)]
@@ -261,6 +264,10 @@ async def test_a_connection_that_ends_while_a_request_asks_for_its_producer(
         one.cancel()
     await asyncio.wait(appends)
     assert not order.locked()
+    await asyncio.sleep(0)
+    del appends, one
+    gc.collect()
+    assert logged == []
     assert await frame.producing.append([], **common) == []
     monkeypatch.undo()
     assert number((await frame.producing.append(batches[:1], **common))[0].error) == 0
