@@ -30,6 +30,8 @@ class Publisher:
 
     def __init__(self) -> None:
         self._entries: deque[tuple[Offset, MetadataEntry, int]] = deque()
+        self._newest: tuple[Offset, tuple[Record, ...]] | None = None
+        """The newest entry, until it is encoded: in the turn of the first reader, since applying it takes as long."""
         self._bytes = 0
         self._image = MetadataImage()
         self._complete_after: Offset = -1
@@ -45,18 +47,25 @@ class Publisher:
         self._image = image
         if not records:
             return
+        self._encode_newest()
+        self._newest = image.offset, records
+        self._wake()
+
+    def _encode_newest(self) -> None:
+        if self._newest is None:
+            return
+        (offset, records), self._newest = self._newest, None
         encoded = encode_json([record_to_plain(record) for record in records])
-        entry = MetadataEntry(offset=image.offset, previous_offset=self.last_offset, records=Fragment(encoded))
+        entry = MetadataEntry(offset=offset, previous_offset=self.last_offset, records=Fragment(encoded))
         if any(isinstance(record, PutUser) for record in records):
             public = encode_json([record_to_plain(public_record(record)) for record in records])
-            self._public[image.offset] = replace(entry, records=Fragment(public))
-        self._entries.append((image.offset, entry, len(encoded)))
+            self._public[offset] = replace(entry, records=Fragment(public))
+        self._entries.append((offset, entry, len(encoded)))
         self._bytes += len(encoded)
         while len(self._entries) > MAX_KEPT_ENTRIES or (self._bytes > MAX_KEPT_BYTES and len(self._entries) > 1):
             self._complete_after, _, size = self._entries.popleft()
             self._bytes -= size
             self._public.pop(self._complete_after, None)
-        self._wake()
 
     @property
     def last_offset(self) -> Offset:
@@ -64,6 +73,8 @@ class Publisher:
 
         The image's own offset may be higher: commits that only confirm leadership move it. Brokers never need those.
         """
+        if self._newest is not None:
+            return self._newest[0]
         return self._entries[-1][0] if self._entries else self._complete_after
 
     @property
@@ -73,7 +84,7 @@ class Publisher:
 
     def restart_from(self, image: MetadataImage) -> None:
         """Replace everything by a loaded snapshot; the entries before it are not available."""
-        self._image, self._complete_after = image, image.offset
+        self._image, self._complete_after, self._newest = image, image.offset, None
         self._entries.clear()
         self._public.clear()
         self._bytes = 0
@@ -103,6 +114,7 @@ class Publisher:
         return self.last_offset > after_offset
 
     def _update(self, after_offset: Offset, verifiers: bool) -> MetadataUpdate:
+        self._encode_newest()
         image = self._image
         if after_offset < self._complete_after or after_offset < 0:
             return MetadataUpdate(

@@ -106,6 +106,28 @@ async def test_few_large_entries_are_kept_rather_than_many(monkeypatch: pytest.M
     assert (late.snapshots, late.image) == (2, source.image)
 
 
+async def test_entries_are_encoded_once_and_the_newest_in_the_turn_of_its_first_reader(monkeypatch: pytest.MonkeyPatch):
+    encoded, encode = list[int](), publisher_module.encode_json
+
+    def counted(plain: list[object]) -> bytes:
+        encoded.append(len(plain))
+        return encode(plain)
+
+    source, readers = Source(), [Reader(), Reader()]
+    source.allocate(1)
+    await Reader().read(source.publisher)
+    monkeypatch.setattr(publisher_module, "encode_json", counted)
+    for count in (1, 2, 3):
+        source.apply(*(AllocateProducerIds(next_producer_id=number) for number in range(count)))
+        assert encoded == [1, 2, 3][: count - 1]
+        assert source.publisher.last_offset == source.image.offset
+    for reader in readers:
+        reader.position = source.image.offset - 3
+        await reader.read(source.publisher)
+    assert encoded == [1, 2, 3]
+    assert [reader.answers for reader in readers] == [[3], [3]]
+
+
 async def test_after_a_loaded_snapshot_only_later_entries_are_known():
     source, reader = Source(), Reader()
     source.allocate(3)
