@@ -6,6 +6,7 @@ kept up to date by looking only at the names that came or went since.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ class PatternTopics:
         """How many did so, ever."""
         self._found: OrderedDict[str, _Match] = OrderedDict()
         self._kept = 0
+        self._searching = asyncio.Lock()
+        """One search at a time: all members of a group ask for its patterns together when its coordinator changes."""
 
     def update(self, names: Mapping[str, str]) -> None:
         """Apply the names of a newer image."""
@@ -82,10 +85,13 @@ class PatternTopics:
             InvalidRequestError: it is no pattern.
         """
         fits = compiled(pattern).matches
-        while not self.is_known(pattern):
-            seen = self._changes
-            names = tuple([name async for name in in_slices(self._ordinary(), EACH) if fits(name)])
-            self._remember(pattern, names, seen)
+        if self.is_known(pattern):
+            return
+        async with self._searching:
+            while not self.is_known(pattern):
+                seen = self._changes
+                names = tuple([name async for name in in_slices(self._ordinary(), EACH) if fits(name)])
+                self._remember(pattern, names, seen)
 
     def _ordinary(self) -> Iterator[str]:
         return (name for name in self._names if name not in INTERNAL_TOPICS)

@@ -87,6 +87,25 @@ async def test_names_are_matched_in_slices(counted: type[Compiled]):
         await topics.find("(")
 
 
+async def test_members_that_ask_for_a_pattern_together_share_one_search(counted: type[Compiled]):
+    """All members of a group do when its coordinator changes. One that is cancelled does not end the others'."""
+    topics = PatternTopics()
+    topics.update(many(10_000))
+    finding = [asyncio.ensure_future(topics.find("t.*")) for _ in range(100)]
+    await asyncio.sleep(0)
+    finding[1].cancel()
+    await asyncio.wait(finding)
+    assert [one.cancelled() for one in finding] == [False, True, *[False] * 98]
+    assert counted.looks == 10_000
+    topics.update({**many(10_000), **{f"more{number}": "id" for number in range(2_000)}})
+    counted.looks = 0
+    first, second = (asyncio.ensure_future(topics.find("t.*")) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await second
+    assert topics.is_known("t.*")
+
+
 async def test_a_new_topic_costs_one_look(counted: type[Compiled]):
     topics = PatternTopics()
     topics.update(many(1_000))

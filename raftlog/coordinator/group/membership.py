@@ -55,7 +55,8 @@ def decide_heartbeat(
         FencedError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH: the member must give up all partitions and join again.
             FENCED_INSTANCE_ID: it must stop. STALE_MEMBER_EPOCH: a later heartbeat was handled; nothing was done.
         InvalidRequestError: GROUP_MAX_SIZE_REACHED, UNRELEASED_INSTANCE_ID, UNSUPPORTED_ASSIGNOR,
-            INVALID_REGULAR_EXPRESSION, INVALID_GROUP_ID, INCONSISTENT_GROUP_PROTOCOL, INVALID_REQUEST.
+            INVALID_REGULAR_EXPRESSION, INVALID_GROUP_ID, INCONSISTENT_GROUP_PROTOCOL, MESSAGE_TOO_LARGE,
+            INVALID_REQUEST.
     """
     _require_valid(group_id, request, settings)
     last_heartbeat = _require_newest(state, group_id, request)
