@@ -22,8 +22,10 @@ from raftlog.broker.kafka.call import (
 from raftlog.broker.kafka.error_numbers import error_number
 from raftlog.broker.kafka.failures import failed_response
 from raftlog.errors import AuthenticationError, ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.model import AclResource
 from raftlog.security.authenticators import Identified
 from raftlog.security.guard import Guard
+from raftlog.security.identity import Sender
 from raftlog.security.kafka_apis import CHANGES, KAFKA
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire.kafka.api_keys import API_VERSIONS
@@ -34,6 +36,8 @@ from raftlog.wire.kafka.reader import LOOP_ELEMENTS, PRODUCE_ELEMENTS, Buffer
 
 _log = logging.getLogger(__name__)
 _PRODUCE = 0
+_KINDS: tuple[AclResource, ...] = ("topic", "group", "transactional_id", "cluster")
+"""The right to describe one of these comes with nearly every other right."""
 
 
 @dataclass(slots=True)
@@ -182,6 +186,15 @@ class KafkaDispatch:
                 raise AuthenticationError("the connection's credentials no longer count")
             call.sender = self.guard.admit(route, connection.identified, connection.peer, None)
         return call
+
+    def is_unauthenticated(self, connection: KafkaConnectionState) -> bool:
+        """Return whether a connection has shown no credentials, and no rule lets it do anything without some."""
+        if self.guard is None or connection.peer.certificate is not None:
+            return False
+        if connection.sasl is not None and connection.sasl.is_done:
+            return False
+        access, nobody = self.guard.access, Sender(host=connection.peer.address)
+        return access.mode == "acl" and not any(access.may_somewhere(nobody, "describe", kind) for kind in _KINDS)
 
     def _is_known(self, connection: KafkaConnectionState) -> bool:
         """Return whether the principal is known, and still counts."""
