@@ -99,7 +99,7 @@ class TransactionCoordinator:
             if now.monotonic_ms < state.expiry_due_ms:
                 return []
             state.expiry_due_ms = now.monotonic_ms + EXPIRY_CHECK_MS
-            state.unchecked = list(dict.fromkeys((*state.by_id, *state.sets)))
+            state.unchecked = [*state.by_id, *(name for name in state.sets if name not in state.by_id)]
         limit, records, examined = now.wall_ms - self._settings.id_expiration_ms, list[LogRecord](), 0
         while state.unchecked and len(records) < MAX_EXPIRED and examined < MAX_EXAMINED:
             examined += 1
