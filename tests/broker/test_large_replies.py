@@ -171,3 +171,13 @@ async def test_a_request_that_comes_during_a_large_reply_waits_for_its_end(site:
         await asyncio.sleep(3 * HEAD_S)
         assert await reader.readexactly(len(LARGE) * 8) == LARGE * 8
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_connection_stays_open_after_a_request_that_was_refused_at_once(site: Site):
+    """Only an admitted request ended the time of its head: 408 came 10 s after a 401 or 403, unasked."""
+    site.parts = [b"refused"]
+    async with asyncio.timeout(20), connected(site) as (reader, writer):
+        for _ in range(2):
+            writer.write(request())
+            assert await read_reply(reader) == b"refused"
+            await asyncio.sleep(3 * HEAD_S)
