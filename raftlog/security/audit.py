@@ -27,6 +27,8 @@ MAX_USES = 5_000
 MAX_CREDENTIALS = 10_000
 """Credentials whose login was written. The oldest is forgotten first."""
 _MAX_ITEMS = 100
+_MAX_VALUES = 2_000
+"""Values of one line: it is made in 5 ms."""
 _MAX_TEXT = 300
 _SECRET = ("credential", "password", "salt", "salted_password")
 """Fields of commands that are left out."""
@@ -205,18 +207,32 @@ def _resource(operation: str, resource: str, name: str) -> Line:
 
 def detail_of(command: object) -> Line:
     """Return the fields of a command that an audit log shows: of mappings the names only, and never a credential."""
-    if not is_dataclass(command):
-        return {}
+    return _fields_of(command, _Room(_MAX_VALUES)) if is_dataclass(command) else {}
+
+
+@dataclass(slots=True)
+class _Room:
+    """How many more values a line may show: a list of 100 entries may have 100 lists of 100."""
+
+    left: int
+
+
+def _fields_of(command: Any, room: _Room) -> Line:
     given = {each.name: getattr(command, each.name) for each in fields(command) if each.name not in _SECRET}
-    return {name: _shown(value) for name, value in given.items() if value not in ("", None, (), {})}
+    return {name: _shown(value, room) for name, value in given.items() if value not in ("", None, (), {})}
 
 
-def _shown(value: Any) -> object:
+def _shown(value: Any, room: _Room) -> object:
+    room.left -= 1
     if is_dataclass(value) and not isinstance(value, type):
-        return detail_of(value)
+        return _fields_of(value, room)
     if isinstance(value, Mapping):
         return [str(key)[:_MAX_TEXT] for key in list(value)[:_MAX_ITEMS]]
     if isinstance(value, list | tuple):
-        shown = [_shown(item) for item in value[:_MAX_ITEMS]]
-        return [*shown, f"and {len(value) - _MAX_ITEMS} more"] if len(value) > _MAX_ITEMS else shown
+        shown = list[object]()
+        for item in value[:_MAX_ITEMS]:
+            if room.left <= 0:
+                break
+            shown.append(_shown(item, room))
+        return [*shown, f"and {len(value) - len(shown)} more"] if len(value) > len(shown) else shown
     return value if value is None or isinstance(value, bool | int | float) else str(value)[:_MAX_TEXT]

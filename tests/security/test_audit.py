@@ -26,7 +26,7 @@ from raftlog.security.identity import Sender
 from raftlog.security.passwords import scram_credential
 from raftlog.security.principal import Principal
 from raftlog.security.routes import INTERNAL, PUBLIC
-from raftlog.wire.admin import AclsRequest, PutUserRequest, QuotaRequest
+from raftlog.wire.admin import AclsRequest, PutUserRequest, QuotaRequest, ReassignmentRequest, ReassignPartition
 
 ANN = Sender(Principal("User:ann"), "10.0.0.1", "public", "POST /v1/fetch")
 
@@ -209,6 +209,15 @@ def test_commands_are_shown_without_secrets_and_values():
     assert shown["acls"][-1] == "and 900 more"
     assert len(shown["acls"][0]["resource_name"]) == 300
     assert detail_of(None) == {}
+
+
+def test_lists_of_lists_are_shown_in_part():
+    moved = ReassignPartition(topic="t", partition=0, replicas=(1,) * 200)
+    shown: Any = detail_of(ReassignmentRequest(partitions=(moved,) * 300))
+    values = sum(len(one["replicas"]) for one in shown["partitions"][:-1])
+    assert 1_000 < values < 2_000
+    assert shown["partitions"][0]["replicas"][-1] == "and 100 more"
+    assert shown["partitions"][-1] == f"and {300 - len(shown['partitions']) + 1} more"
 
 
 def test_the_changes_are_the_administrative_routes():
