@@ -37,11 +37,16 @@ __all__ = [
 ]
 
 
+MAX_MESSAGE = 8_000
+"""Characters of a message. Messages quote names, and a string of Kafka's protocol has at most 32,767 bytes."""
+_LAST = 2_000
+
+
 class RaftlogError(Exception):
     """The root of every error that raftlog raises on purpose.
 
     Args:
-        message: what failed, what was received, and what to do.
+        message: what failed, what was received, and what to do. A very long one is cut in its middle.
         code: the error's code; None: the class's own.
         details: more about it, by name, such as the offsets of an `OffsetOutOfRangeError`.
     """
@@ -50,6 +55,8 @@ class RaftlogError(Exception):
     retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, code: ErrorCode | None = None, details: Mapping[str, Any] | None = None):
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[: MAX_MESSAGE - _LAST - 5]} ... {message[-_LAST:]}"
         super().__init__(message)
         self.message = message
         self.code = code or self.default_code

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
@@ -284,6 +285,8 @@ class Acl:
     """The client's host, or `*`."""
 
 
+acl_order = attrgetter(*Acl.__slots__)
+"""The key by which rules are sorted: rules themselves compare ten times as slowly."""
 QUOTA_LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "request_rate")
 
 

@@ -35,3 +35,11 @@ def test_the_family_says_the_duty():
 @pytest.mark.parametrize("body", [None, [], "text", {"error": "text"}, {"error": {"code": "FROM_THE_FUTURE"}}])
 def test_an_answer_that_is_no_error_body_becomes_a_plain_error(body: object):
     assert type(from_wire(body)) is RaftlogError
+
+
+def test_a_long_message_is_cut_in_its_middle():
+    error = errors.NotFoundError("there is no topic " + "x" * 100_000 + ": create it")
+    assert len(error.message) == errors.MAX_MESSAGE
+    assert error.message.startswith("there is no topic xxx")
+    assert error.message.endswith("xxx: create it")
+    assert str(error) == error.message

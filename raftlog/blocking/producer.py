@@ -10,6 +10,7 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 from raftlog.blocking.facade import Facade
 from raftlog.blocking.outbox import Outbox, QueueingProducer
+from raftlog.blocking.transaction_block import TransactionBlock
 from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
 from raftlog.client.metrics import ProducerMetrics
@@ -111,6 +112,8 @@ class Producer(Facade[QueueingProducer]):
             )
         )
         self._outbox = Outbox(self._client, self._begin, self._closed_error)
+        self._turn = asyncio.Lock()
+        """See `TransactionBlock`."""
 
     def send(
         self,
@@ -124,7 +127,7 @@ class Producer(Facade[QueueingProducer]):
     ) -> RecordMetadata:
         """Send one record and wait until it is acknowledged; wait before while the buffer is full.
 
-        A cancellation does not take the record back: it is queued already.
+        A cancelled call may have queued the record, which is sent then; or not, if it still waited for room.
 
         Args:
             topic: the topic's name.
@@ -221,14 +224,22 @@ class Producer(Facade[QueueingProducer]):
             ConfigError: the producer has no transactional_id.
             RuntimeError: the producer is closed.
         """
-        work = self._client.transaction()
-        self._run(self._in_turn, work.__aenter__)
+        block = TransactionBlock(self._client.transaction(), self._outbox.passed, self._turn)
         try:
-            yield Transaction(lambda offsets, group: self._run(self._in_turn, work.send_offsets, offsets, group))
+            self._run(block.begin)
+            yield Transaction(lambda offsets, group: self._run(self._in_turn, block.work.send_offsets, offsets, group))
         except BaseException as error:
-            self._run(self._in_turn, work.__aexit__, type(error), error, error.__traceback__)
+            self._end_block(block, error)
             raise
-        self._run(self._in_turn, work.__aexit__, None, None, None)
+        self._end_block(block)
+
+    def _end_block(self, block: TransactionBlock, error: BaseException | None = None) -> None:
+        try:
+            self._run(block.end, error)
+        except BaseException:
+            with suppress(RuntimeError):  # The producer is closed, which aborts, too.
+                self._begin(block.give_up)
+            raise
 
     @property
     def _exit_limit_s(self) -> float:

@@ -71,9 +71,9 @@ def json_response(value: object, *, status: int = 200, headers: dict[str, str] |
     return web.Response(body=encode_json(value), status=status, content_type=media.JSON, headers=headers)
 
 
-def json_bytes(body: bytes) -> web.Response:
+def json_bytes(body: bytes, *, status: int = 200) -> web.Response:
     """Return rendered JSON as a response."""
-    return web.Response(body=body, content_type=media.JSON)
+    return web.Response(body=body, status=status, content_type=media.JSON)
 
 
 def error_response(error: RaftlogError, headers: dict[str, str] | None = None) -> web.Response:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from raftlog.coordinator.group.patterns import compiled
 from raftlog.coordinator.group.records import TopicMetadata
-from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.metadata_quorum.records import GROUPS_OF_BOTH_PROTOCOLS
 from raftlog.model import INTERNAL_TOPICS
 from raftlog.runtime import in_slices
@@ -112,18 +112,20 @@ class PatternTopics:
 class ImageTopics:
     """The topics of a metadata image that groups may subscribe to: no internal topics. Implements `Topics`."""
 
-    def __init__(self, image: MetadataImage, patterns: PatternTopics | None = None) -> None:
+    def __init__(self, image: MetadataImage, patterns: PatternTopics | None = None, version: int = 0) -> None:
         self._image = image
+        self.version = version
         self.patterns = PatternTopics() if patterns is None else patterns
         self.patterns.update(image.names)
 
     def of(self, image: MetadataImage) -> ImageTopics:
-        """Return the topics of the next image, which take the place of these."""
-        return ImageTopics(image, self.patterns)
+        """Return the topics of the next image, which take the place of these.
 
-    @property
-    def version(self) -> int:
-        return self._image.offset
+        The version stays if no topic came or went and none has more partitions: groups need not look at their topics
+        again for each change of a leader or an ISR.
+        """
+        is_same = image.names == self._image.names and _have_equal_sizes(self._image.topics, image.topics)
+        return ImageTopics(image, self.patterns, self.version + (not is_same))
 
     @property
     def have_both_protocols(self) -> bool:
@@ -135,3 +137,13 @@ class ImageTopics:
 
     def matching(self, pattern: str) -> Iterable[str]:
         return self.patterns.of(pattern)
+
+
+def _have_equal_sizes(before: Mapping[str, TopicImage], now: Mapping[str, TopicImage]) -> bool:
+    """Return whether all topics have as many partitions as before; most are the same objects."""
+    if before is now:
+        return True
+    return all(
+        (old := before.get(topic_id)) is topic or (old is not None and len(old.partitions) == len(topic.partitions))
+        for topic_id, topic in now.items()
+    )

@@ -15,7 +15,8 @@ from raftlog.broker.raw import MAX_ANSWER
 from raftlog.errors import InvalidRequestError, RetriableError
 from raftlog.security.guard import sender_of
 from raftlog.security.quotas import Buckets, Kind, Turn
-from raftlog.serving.admission import UNLIMITED, Handler, connection_of, seconds_computed
+from raftlog.serving.admission import UNLIMITED, Handler, seconds_computed
+from raftlog.serving.connections import connection_of
 from raftlog.serving.streams import PIECE_BYTES, StreamedResponse
 from raftlog.wire import media, paths
 from raftlog.wire.client_ids import EXPECTED, is_client_id

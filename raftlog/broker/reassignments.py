@@ -9,9 +9,11 @@ from raftlog.broker.context import BrokerContext
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerId
+from raftlog.runtime import in_slices
 from raftlog.wire import paths
 from raftlog.wire.admin import Reassignment, ReassignmentsResponse
 
+_SLICE = 512
 LEADERS_TIMEOUT_MS = 1_000
 """How long a leader may take to answer; its reassignments are returned without progress otherwise."""
 
@@ -23,26 +25,35 @@ async def moving(context: BrokerContext, image: MetadataImage, ask_leaders: bool
         ask_leaders: request the progress from the brokers that lead the partitions.
     """
     moves, leaders = list[Reassignment](), dict[BrokerId, None]()
-    for topic, number, state in image.partitions():
-        if state.adding or state.removing:
-            leaders[state.leader] = None
-            moves.append(
-                Reassignment(
-                    topic=topic.topic,
-                    partition=number,
-                    replicas=state.replicas,
-                    adding=state.adding,
-                    removing=state.removing,
-                    isr=state.isr,
-                    records_left=_records_left(context, topic.topic, number),
-                )
+    under_way = [entry for entry in image.partitions() if entry[2].adding or entry[2].removing]
+    async for topic, number, state in in_slices(under_way, _SLICE):
+        leaders[state.leader] = None
+        moves.append(
+            Reassignment(
+                topic=topic.topic,
+                partition=number,
+                replicas=state.replicas,
+                adding=state.adding,
+                removing=state.removing,
+                isr=state.isr,
+                records_left=_records_left(context, topic.topic, number),
             )
+        )
     others = [image.brokers[leader].public for leader in leaders if leader in image.brokers]
     if not ask_leaders or all(move.records_left is not None for move in moves):
         return tuple(moves)
     answers = await asyncio.gather(*(_ask(context, address) for address in others))
-    known = {(m.topic, m.partition): m.records_left for answer in answers for m in answer if m.records_left is not None}
-    return tuple(replace(m, records_left=known.get((m.topic, m.partition), m.records_left)) for m in moves)
+    known = dict[tuple[str, int], int]()
+    for answer in answers:
+        async for move in in_slices(answer, _SLICE):
+            if move.records_left is not None:
+                known[move.topic, move.partition] = move.records_left
+    return tuple(
+        [
+            replace(move, records_left=known.get((move.topic, move.partition), move.records_left))
+            async for move in in_slices(moves, _SLICE)
+        ]
+    )
 
 
 def _records_left(context: BrokerContext, topic: str, partition: int) -> int | None:

@@ -88,10 +88,14 @@ class _Source:
     """One file, and the mapping of its rows to records.
 
     Raises:
-        UsageError: the file lacks a column of the options.
+        UsageError: the file is a pipe, or lacks a column of the options.
     """
 
     def __init__(self, path: Path, form: str, mapped: Mapped) -> None:
+        if not path.is_file():  # What was read of a pipe, to know its columns, would be missing.
+            raise click.UsageError(
+                f"{path} is a pipe or a device, and is read more than once: write it to a file first"
+            )
         self.path = path
         self.done = 0
         """Acknowledged rows, without a gap from the first."""

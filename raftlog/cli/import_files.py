@@ -84,15 +84,32 @@ def _arrow(path: Path) -> Iterator[list[Row]]:
 
 
 def _rows(batch: pa.RecordBatch) -> list[Row]:
-    """Return rows as Python values; times are truncated to microseconds."""
+    """Return rows as Python values; times are truncated to microseconds.
+
+    Raises:
+        ArrowInvalid: two columns have one name, or Python has no such value.
+    """
     import pyarrow as pa  # noqa: PLC0415
 
-    columns = [
-        column.cast(pa.timestamp("us", column.type.tz), safe=False) if pa.types.is_timestamp(column.type) else column
-        for column in batch.columns
-    ]
     names = batch.schema.names
-    return [dict(zip(names, row, strict=True)) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
+        raise pa.ArrowInvalid(f"two columns have the name {twice[0]!r}: rename one of them")
+    columns = [_values(name, column) for name, column in zip(names, batch.columns, strict=True)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(name: str, column: pa.Array) -> list[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
+    elif pa.types.is_time64(kind) or pa.types.is_duration(kind):
+        column = column.cast(pa.time64("us") if pa.types.is_time64(kind) else pa.duration("us"), safe=False)
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError) as error:  # A time before the year 1, or after 9999.
+        raise pa.ArrowInvalid(f"column {name!r} of type {kind}: {error}") from None
 
 
 def _csv(path: Path) -> Iterator[list[Row]]:
@@ -103,11 +120,14 @@ def _csv(path: Path) -> Iterator[list[Row]]:
         names = next(csv.reader(file), [])
     done, block_bytes = 0, _BLOCK_BYTES
     while names:
+        again = done  # Counted here, since Arrow's own option to skip rows counts blank lines, too.
         try:
-            for batch in _csv_batches(path, names, done, block_bytes):
-                for start in range(0, batch.num_rows, ROWS):
-                    yield _rows(batch.slice(start, ROWS))
-                done += batch.num_rows
+            for batch in _csv_batches(path, names, block_bytes):
+                rows = batch.slice(min(again, batch.num_rows))
+                again -= batch.num_rows - rows.num_rows
+                for start in range(0, rows.num_rows, ROWS):
+                    yield _rows(rows.slice(start, ROWS))
+                done += rows.num_rows
             return
         except pa.ArrowInvalid as error:
             if "straddl" not in str(error) or block_bytes >= MAX_LINE_BYTES:
@@ -115,14 +135,14 @@ def _csv(path: Path) -> Iterator[list[Row]]:
             block_bytes *= 4  # A row must fit into a block.
 
 
-def _csv_batches(path: Path, names: list[str], skip: int, block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Return the rows after the first `skip`, with text or null in each column."""
+def _csv_batches(path: Path, names: list[str], block_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Return the rows, with text or null in each column."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv as pacsv  # noqa: PLC0415
 
     reading = pacsv.open_csv(
         path,
-        read_options=pacsv.ReadOptions(use_threads=False, block_size=block_bytes, skip_rows_after_names=skip),
+        read_options=pacsv.ReadOptions(use_threads=False, block_size=block_bytes),
         parse_options=pacsv.ParseOptions(newlines_in_values=True),
         convert_options=pacsv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),

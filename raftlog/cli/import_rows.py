@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -91,7 +91,9 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value for JSON: bytes as text or base64; decimals, dates and times as text."""
+    """Return a value for JSON: bytes as text or base64; decimals, dates and times as text; durations in seconds."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -14,13 +14,14 @@ class JsonLines:
     """Writes a line at once, and flushes once for all lines of a turn of the event loop.
 
     Args:
-        on_closed: called when the reader of the pipe has exited (`| head`).
+        on_closed: called when the reader of the pipe has exited (`| head`), or when a line cannot be written.
     """
 
     def __init__(self, out: BinaryIO, on_closed: Callable[[], object]) -> None:
         self._out = out
         self._on_closed = on_closed
         self._flush_is_due = False
+        self._failure: OSError | None = None
 
     def write(self, event: str, **members: Any) -> None:
         """Write an object whose first member is `event`."""
@@ -33,11 +34,23 @@ class JsonLines:
         self._flush_is_due = False
         self._guarded(self._out.flush)
 
+    def finish(self) -> None:
+        """Write what is left.
+
+        Raises:
+            OSError: a line could not be written, now or earlier: on a full disk, say.
+        """
+        self.flush()
+        if self._failure is not None:
+            raise self._failure
+
     def _guarded(self, act: Callable[[], object]) -> None:
         try:
             act()
-        except BrokenPipeError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):
+                self._failure = self._failure or error
+            nowhere = os.open(os.devnull, os.O_WRONLY)  # What is buffered must not fail again at exit.
             os.dup2(nowhere, self._out.fileno())
             os.close(nowhere)
             self._on_closed()

@@ -131,5 +131,5 @@ class Verification:
         self._out.write(
             "summary", ok=ok, topic=self._topic, records=records, foreign=foreign, complete=complete, **counts
         )
-        self._out.flush()
+        self._out.finish()
         return 0 if ok else 1

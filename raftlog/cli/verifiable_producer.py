@@ -120,5 +120,5 @@ class _Numbered:
             seconds=round(seconds, 3),
             records_per_s=round(outcomes.acknowledged / seconds),
         )
-        self.out.flush()
+        self.out.finish()
         return 0 if ok else 1

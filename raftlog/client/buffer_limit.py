@@ -26,6 +26,9 @@ class BufferLimit:
         self._queued_bytes = queued_bytes
         self._sender = sender
         self._max_block_ms = max_block_ms
+        self._turn = asyncio.Lock()
+        """Held by the first caller that waits: only that one wakes when a record gets its outcome."""
+        self._waiting = 0
 
     def require(self, size: int) -> None:
         """Raise if the buffer has no space for `size` bytes.
@@ -45,16 +48,23 @@ class BufferLimit:
     async def wait(self, size: int, since_ms: int) -> None:
         """Wait until the buffer has space for `size` bytes, or `max_block_ms` after `since_ms`.
 
+        Callers get space in the order of their calls.
+
         Raises:
             InvalidRequestError: MESSAGE_TOO_LARGE, `size` exceeds the whole buffer.
         """
-        while not self._has(size):
-            left_ms = since_ms + self._max_block_ms - time.monotonic_ns() // 1_000_000
-            if left_ms <= 0:
-                return  # `require` raises.
+        has_space = self._has(size)
+        left_ms = since_ms + self._max_block_ms - time.monotonic_ns() // 1_000_000
+        if (has_space and not self._waiting) or left_ms <= 0:
+            return  # Without space, `require` raises.
+        self._waiting += 1
+        try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(left_ms / 1000):
-                    await self._sender.wait_for_room()
+                async with asyncio.timeout(left_ms / 1000), self._turn:
+                    while not self._has(size):
+                        await self._sender.wait_for_room()
+        finally:
+            self._waiting -= 1
 
     def _has(self, size: int) -> bool:
         if size > self.buffer_bytes:

@@ -77,6 +77,8 @@ class GroupSession:
         self._take_again_s = 0.0
         self._take_failed = False
         """Whether new partitions wait for a start offset, and a warning was logged."""
+        self._assigning: asyncio.Future[None] | None = None
+        """The call of `on_assigned` that has not ended."""
         self._tasks = Tasks("group commits")
         self.commits = GroupCommits(
             self.member, reader, self.counters, timeout_ms=options.timeout_ms, tasks=self._tasks
@@ -90,6 +92,9 @@ class GroupSession:
     async def close(self, *, commit: bool) -> None:
         """Commit if commits are automatic, and leave the group. Without an answer, the session times out."""
         try:
+            if self._assigning is not None:
+                self._assigning.cancel()
+                await asyncio.wait([self._assigning])
             automatic = commit and self._options.auto_commit_interval_ms is not None
             if automatic and self.membership.phase == "member":
                 await self.commits.commit_quietly(self.positions(self.membership.owned))
@@ -129,7 +134,7 @@ class GroupSession:
     @property
     def has_due_work(self) -> bool:
         """Whether `run_due_work` must run before the next record is returned."""
-        if self.must_rebalance:
+        if self.must_rebalance or self._assigning is not None:
             return True
         return self._options.auto_commit_interval_ms is not None and self._now_s() >= self._commit_due_s
 
@@ -140,6 +145,7 @@ class GroupSession:
             RaftlogError: the membership has failed for good, or no starting offset can be found.
         """
         self.member.raise_failure()
+        await self._assigned()
         if self.membership.phase == "lost":
             await self._lose()
         while self.membership.reconciling and not self.waits_to_take:
@@ -194,8 +200,21 @@ class GroupSession:
         self.membership.acquired(still)
         if still:
             self.counters.rebalances += 1
-            await _call(self._options.on_assigned, still)
+            await self._call_assigned(still)
             self.member.heartbeat_now()
+
+    async def _call_assigned(self, added: Iterable[TopicPartition]) -> None:
+        """Call `on_assigned`. A cancelled call for records leaves it running: no record is returned before it ends."""
+        callback = self._options.on_assigned
+        if callback is not None and inspect.isawaitable(result := callback(sorted(added))):
+            self._assigning = asyncio.ensure_future(result)
+            await self._assigned()
+
+    async def _assigned(self) -> None:
+        if (assigning := self._assigning) is not None:
+            await asyncio.wait([assigning])
+            self._assigning = None
+            assigning.result()
 
     def _take_later(self, added: Iterable[TopicPartition], error: Exception) -> None:
         """Retry new partitions later; the consumer keeps reading its other partitions."""

@@ -71,7 +71,8 @@ class Partitioning:
                 if key is not None:
                     return TopicPartition(topic, partition_for_key(key, count))
                 sticky = self._sticky.get(topic)
-                if sticky is None or sticky.filled >= sticky.limit:
+                # A topic that was created again may have fewer partitions.
+                if sticky is None or sticky.filled >= sticky.limit or sticky.partition.partition >= count:
                     sticky = self._sticky[topic] = StickyPartition(
                         self._another(topic, count, sticky), self._batch_bytes
                     )

@@ -166,7 +166,7 @@ class Producer:
     ) -> RecordMetadata:
         """Send one record and wait until it is acknowledged; wait before while the buffer is full.
 
-        A cancellation does not take the record back: it is queued already.
+        A cancelled call may have queued the record, which is sent then; or not, if it still waited for room.
 
         Args:
             topic: the topic's name.
@@ -319,7 +319,7 @@ class Producer:
         """
         if timeout_ms is not None:
             require_at_least(0, timeout_ms=timeout_ms)
-        self._gate.closed = True
+        self._gate.close()
         self._appender.close_fast_paths()
         before = self._counters.records_failed, self._counters.records_unknown
         try:

@@ -14,6 +14,9 @@ _log = logging.getLogger(__name__)
 COMMAND_TIMEOUT_S = 60.0
 """How long a command may take: it may ask the user for a key."""
 _MOST_BYTES = 64 << 10
+_DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
+_piped: dict[int, bytes] = {}
+"""What pipes of the shell held, by inode: a second reader finds them empty."""
 _warned: set[str] = set()
 """Files that were reported: one for each setting of a program, so they are few."""
 
@@ -26,11 +29,27 @@ def read_secret(path: str, setting: str) -> str:
     """
     warn_if_readable_by_others(path)
     try:
-        with open(path, "rb") as file:  # noqa: PTH123  (a pipe of the shell has a name such as /dev/fd/63)
-            content = file.read(_MOST_BYTES + 1)
+        content = content_of(path, _MOST_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{setting}: cannot read {path}: {error.strerror}") from error
     return _only_line(content, f"{setting}: {path}")
+
+
+def content_of(path: str, most_bytes: int) -> bytes:
+    """Return the first bytes of a secret's file. A pipe of the shell, `<(command)`, is read once for all clients.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as file:  # noqa: PTH123  (a pipe of the shell has a name such as /dev/fd/63)
+        if not path.startswith(_DESCRIPTORS):
+            return file.read(most_bytes)
+        found = os.fstat(file.fileno())
+        if not stat.S_ISFIFO(found.st_mode):
+            return file.read(most_bytes)
+        if (content := _piped.get(found.st_ino, b"")) == b"":
+            content = _piped[found.st_ino] = file.read(most_bytes)
+        return content
 
 
 def run_secret_command(command: Sequence[str], setting: str, *, timeout_s: float = COMMAND_TIMEOUT_S) -> str:

@@ -7,12 +7,11 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import orjson
 
-from raftlog.client.secrets import read_secret
+from raftlog.client.secrets import content_of, read_secret
 from raftlog.errors import ConfigError
 from raftlog.tls import TlsContext, TlsFiles, client_context
 from raftlog.transport.session_credentials import SessionCredentials
@@ -180,8 +179,7 @@ def read_token(path: str) -> str:
         ConfigError: the file cannot be read, or holds no token.
     """
     try:
-        with Path(path).open("rb") as file:
-            text = file.read(_MAX_FILE_BYTES).decode("utf-8", "replace").strip()
+        text = content_of(path, _MAX_FILE_BYTES).decode("utf-8", "replace").strip()
     except OSError as error:
         raise ConfigError(f"token_file: cannot read {path}: {error.strerror}; raftlog login writes one") from error
     if text.startswith("{"):

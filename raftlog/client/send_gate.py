@@ -20,6 +20,12 @@ class SendGate:
         self.transactions: TransactionManager | None = None
         """Set if the producer has a transactional id: then records are sent in transactions only."""
 
+    def close(self) -> None:
+        """Let nothing be sent or committed from now on."""
+        self.closed = True
+        if self.transactions is not None:
+            self.transactions.closing = True
+
     def require_open(self) -> None:
         """Raise unless the producer may send now.
 

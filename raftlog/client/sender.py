@@ -84,6 +84,8 @@ class Sender:
         """Topics for which the retention warning was logged."""
         self._settled = asyncio.Event()
         """Set when a record gets its outcome, or is no longer in flight."""
+        self._flushes = 0
+        """How many calls of `flush` wait."""
         self.marker = RecordMarker()
 
     def wake(self) -> None:
@@ -122,14 +124,17 @@ class Sender:
         self._settled.set()
 
     async def flush(self) -> None:
-        """Send without lingering until every record has an outcome."""
+        """Send without lingering until every record that is queued now has an outcome; others may be sent meanwhile."""
+        until_ms = _now_ms()
+        self._flushes += 1
         self._accumulator.flushing = True
         self._wake.set()
         try:
-            while not self._accumulator.empty:
+            while self._accumulator.has_from_before(until_ms):
                 await self.wait_for_room()
         finally:
-            self._accumulator.flushing = False
+            self._flushes -= 1
+            self._accumulator.flushing = self._flushes > 0
 
     async def close(self) -> None:
         """Stop; records without an outcome fail, with an unknown outcome if they may be in the log."""

@@ -85,6 +85,8 @@ class TransactionManager:
         self._in_doubt = False
         """Whether an end request had an unknown outcome."""
         self._ended: Literal["", "committed", "aborted"] = ""
+        self.closing = False
+        """Whether the producer is being closed, which aborts."""
         self._commit_requested = False
         """Whether the coordinator was asked to commit the current transaction."""
         self._link = CoordinatorLink(connection, "transaction", settings.transactional_id)
@@ -170,6 +172,10 @@ class TransactionManager:
         try:
             link = CoordinatorLink(self._connection, "group", group.group_id)
             results = await self._persist(link, OffsetResults, paths.TRANSACTION_OFFSETS, body)
+        except asyncio.CancelledError:
+            why = "send_offsets was cancelled, so the group's offsets may be missing in the transaction"
+            self.fail(UnknownOutcomeError(why))
+            raise
         except RaftlogError as error:
             self.fail(error)
             raise
@@ -186,9 +192,11 @@ class TransactionManager:
             UnknownOutcomeError: no answer came before the timeout, or before another producer took over; the
                 transaction may be committed or not.
         """
-        if self.state == "in transaction":
+        if self.state == "in transaction" and not self.closing:
             self.state = "ending"
             await self._records.flush()
+        if self.closing:  # It fails queued records, of which no other trace is left.
+            raise self._closed()
         if self._failure is not None:
             await self._abort()
             raise self._aborted()
@@ -327,6 +335,14 @@ class TransactionManager:
         error = TransactionAbortedError(f"the transaction was aborted, run it again: {reason}")
         error.__cause__ = self._failure
         return error
+
+    def _closed(self) -> RaftlogError:
+        if self.state == "fenced":
+            return self._fenced()
+        return TransactionAbortedError(
+            "the transaction was aborted: the producer was closed before the block had committed. Run the block again "
+            "with another producer, and close that one after the block"
+        )
 
     def _fenced(self) -> FencedError:
         return FencedError(

@@ -31,6 +31,7 @@ from raftlog.serving.admission import read_received
 from raftlog.serving.error_bodies import error_body
 from raftlog.serving.loop_watch import LoopWatch
 from raftlog.serving.node_metrics import NodeMetrics
+from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media, paths
 from raftlog.wire.admin import AdminResponse, DigestResponse, QuorumResponse, ReadRequest
 from raftlog.wire.codec import decode_json, encode_json
@@ -98,7 +99,7 @@ class ControllerRoutes:
         self._add(app, paths.READ, ReadRequest, self._read)
         self._add(app, paths.CREATE_TOPIC, CreateTopicRequest, self._controller.create_topic)
         for path, (cls, _) in ADMIN_OPERATIONS.items():
-            self._add(app, path, cls, partial(self._controller.administer, path))
+            self._add(app, path, cls, partial(self._controller.administer, path), may_be_large=True)
         app.router.add_get(paths.DESCRIBE_QUORUM, self.describe_quorum)
         app.router.add_get(paths.METADATA_DIGEST, self.digest)
         require_entries(app, self._table)
@@ -163,17 +164,31 @@ class ControllerRoutes:
         return _json(DigestResponse(node_id=node_id, metadata_offset=image.offset, digest=digest(image)))
 
     def _add(
-        self, app: web.Application, path: str, cls: type[T], act: Callable[[T], Coroutine[Any, Any, object]]
+        self,
+        app: web.Application,
+        path: str,
+        cls: type[T],
+        act: Callable[[T], Coroutine[Any, Any, object]],
+        *,
+        may_be_large: bool = False,
     ) -> None:
+        """Register a command.
+
+        Args:
+            may_be_large: it may name thousands of rules or partitions: a worker thread reads it, and writes the answer.
+        """
         route = self._table.find("POST", path)
         identity = "" if route is None else route.identity
 
         async def handle(request: web.Request) -> web.Response:
-            command = decode_json(cls, await read_received(request))
+            body = await read_received(request)
+            is_large = may_be_large and len(body) > INLINE_BYTES
+            command = await in_worker(decode_json, cls, body) if is_large else decode_json(cls, body)
             if identity:
                 self._require_named(request, getattr(command, identity))
             # Shielded: a decision must complete even if its caller disconnects.
-            return _json(await asyncio.shield(self._tasks.spawn(act(command), name=path, awaited=True)))
+            done = await asyncio.shield(self._tasks.spawn(act(command), name=path, awaited=True))
+            return _json_body(await in_worker(encode_json, done)) if may_be_large else _json(done)
 
         app.router.add_post(path, handle)
 
@@ -219,7 +234,11 @@ class ControllerRoutes:
 
 
 def _json(value: object, status: int = 200) -> web.Response:
-    return web.Response(body=encode_json(value), status=status, content_type=media.JSON)
+    return _json_body(encode_json(value), status)
+
+
+def _json_body(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(body=body, status=status, content_type=media.JSON)
 
 
 def _number(request: web.Request, name: str, default: int) -> int:

@@ -125,9 +125,16 @@ class Delta:
 
     def _create_topic(self, record: r.CreateTopic) -> None:
         created = TopicImage(topic=record.topic, topic_id=record.topic_id, configs=record.configs)
+        if (before := self._read("topics").get(record.topic_id)) is not None:
+            self._forget_name(before)
         self._write("topics")[record.topic_id] = created
         self._partitions.pop(record.topic_id, None)
         self._write("names")[record.topic] = record.topic_id
+
+    def _forget_name(self, topic: TopicImage) -> None:
+        """Remove a topic's name, unless it is that of another one by now."""
+        if self._read("names").get(topic.topic) == topic.topic_id:
+            del self._write("names")[topic.topic]
 
     def _change_partition(self, record: r.ChangePartition) -> None:
         partitions = self._partitions.get(record.topic_id)
@@ -155,9 +162,7 @@ class Delta:
     def _delete_topic(self, record: r.DeleteTopic) -> None:
         if record.topic_id in self._read("topics"):
             self._partitions.pop(record.topic_id, None)
-            del self._write("topics")[record.topic_id]
-            names = self._read("names").items()
-            self._tables["names"] = {name: known for name, known in names if known != record.topic_id}
+            self._forget_name(self._write("topics").pop(record.topic_id))
 
     def _change_broker_configs(self, record: r.ChangeBrokerConfigs) -> None:
         configs = self._write("broker_configs")

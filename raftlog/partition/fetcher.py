@@ -27,6 +27,7 @@ from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.runtime import in_slices
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
@@ -42,6 +43,8 @@ _log = logging.getLogger(__name__)
 _ANSWER_MARGIN_MS = 2_000
 """How long a response may take beyond the time for which the leader may park the request, in ms."""
 
+_TAKEN_AT_ONCE = 64
+"""Partitions of a response that are taken in one turn of the event loop: each may write to its log."""
 _MAX_DELAY_MS = 1_000
 """Longest delay of a throttled partition, in ms: the limit may have been raised meanwhile."""
 
@@ -232,7 +235,7 @@ class LeaderFetcher:
             _log.info("fetching from broker %d at %s again", self.leader.broker_id, self.leader.internal)
         parts = split_parts(body, [result.length for result in response.partitions], error=RaftlogError)
         taken = list[tuple[Replica, LeaderEpoch, ReplicaFetchResult]]()
-        for result, part in zip(response.partitions, parts, strict=True):
+        async for result, part in in_slices(zip(response.partitions, parts, strict=True), _TAKEN_AT_ONCE):
             replica = self._replicas.get(result.key)
             epoch = self._positions.sent_epoch(result.key)
             if replica is None or replica.core is not None or replica.state.leader_epoch != epoch:
@@ -240,9 +243,12 @@ class LeaderFetcher:
             if self._take_one(replica, result, part):
                 taken.append((replica, epoch, result))
         await self._sync_all()
-        for replica, epoch, result in taken:
+        async for replica, epoch, result in in_slices(taken, _TAKEN_AT_ONCE):
             if replica.core is None and replica.state.leader_epoch == epoch and replica.log.failure is None:
+                start = replica.log.log_start_offset
                 self._take_marks(replica, result)
+                if replica.log.log_start_offset != start:
+                    await asyncio.sleep(0)  # Records were deleted, durably: that takes several syncs.
 
     def _take_marks(self, replica: Replica, result: ReplicaFetchResult) -> None:
         """Take over the leader's marks. Only after the sync: a high watermark covers what this replica persisted."""
@@ -322,13 +328,20 @@ class LeaderFetcher:
             for seconds in times:
                 self._metrics.sync.observe(seconds)
             for replica, error in failures:
+                if isinstance(error, DiskFullError) and replica.log.failure is None:
+                    self._unsynced[replica.assignment.key] = None  # No descriptor was free: nothing is lost.
+                    continue
                 self._positions.leave(replica.assignment.key)  # Its next position would acknowledge unsynced records.
                 if not isinstance(error, LogClosedError):
                     _log.error("%s goes offline: %s", replica.assignment.topic_partition, error.message)
                     self._on_disk_failure(error)
+            if self._unsynced and failures:
+                await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
 
     def _give_up(self, replica: Replica, error: RaftlogError) -> None:
         """Stop following a replica whose log has failed; the leader then removes it from the ISR."""
+        if isinstance(error, LogClosedError):
+            return  # Its partition has been moved or deleted meanwhile.
         if replica.log.failure is None or isinstance(replica.log.failure, DiskFullError):
             _log.warning("%s: %s", replica.assignment.topic_partition, error.message)
             return  # Nothing was appended: the disk is full, or bytes were damaged in transit. A later fetch retries.

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
 
-from raftlog.errors import StorageError
+from raftlog.errors import DiskFullError, StorageError
 from raftlog.metrics import Histogram
 from raftlog.model import Offset
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.runtime import Tasks
 
+_log = logging.getLogger(__name__)
 _REMEMBERED = 64
+_RETRY_S = 0.1
 
 
 class GroupCommit:
@@ -41,6 +44,8 @@ class GroupCommit:
         self._ends: deque[tuple[Offset, float]] = deque(maxlen=_REMEMBERED)
         """The durable end after each of the newest syncs, and when that sync ended (`time.perf_counter`)."""
         self._wanted = False
+        self._waits = False
+        """The last sync had no free descriptor."""
         self._running: asyncio.Task[None] | None = None
 
     def request(self) -> None:
@@ -57,8 +62,16 @@ class GroupCommit:
             except LogClosedError:
                 return
             except StorageError as error:
-                self._on_failure(error)
-                return
+                if not isinstance(error, DiskFullError) or self._log.failure is not None:
+                    self._on_failure(error)
+                    return
+                # No descriptor is free: nothing was synced, and nothing is lost.
+                if not self._waits:
+                    _log.warning("%s; it is tried again", error.message)
+                self._wanted = self._waits = True
+                await asyncio.sleep(_RETRY_S)
+                continue
+            self._waits = False
             self._times.observe(seconds)
             self._ends.append((end, time.perf_counter()))
             self._on_durable(end)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from heapq import nlargest
 
 from raftlog.errors import CorruptBatchError, RaftlogError, StorageError
 from raftlog.model import Offset, TopicIdPartition
@@ -19,9 +20,11 @@ from raftlog.partition.storage.cleaner import CleaningPass, Moved, Rewritten
 from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.record.control import AbortedBatches
-from raftlog.runtime import Clock
+from raftlog.runtime import Clock, in_slices
 
 _log = logging.getLogger(__name__)
+LOGS_PER_LOOK = 64
+"""The most logs that are compacted before all are measured again: to measure thousands takes long."""
 _REST_BACKOFFS = 10
 """A log whose compaction failed is skipped for this many back-offs, so that others are not delayed."""
 
@@ -59,20 +62,24 @@ class LogCleaner:
     async def run(self) -> None:
         """Clean until cancelled; sleep for one back-off when no log needs it."""
         while True:
-            if not await self.clean_dirtiest():
+            if not await self.clean_dirtiest(LOGS_PER_LOOK):
                 await asyncio.sleep(self._settings.backoff_ms / 1000)
 
-    async def clean_dirtiest(self) -> bool:
-        """Compact the dirtiest log; return False if no log needs it or compaction failed."""
-        found = self._dirtiest()
-        if found is None:
-            return False
-        replica, end = found
-        try:
-            return await self._clean(replica, end)
-        except (RaftlogError, OSError) as error:
-            self._give_up(replica, error)
-            return False
+    async def clean_dirtiest(self, most: int = 1) -> bool:
+        """Compact the dirtiest logs; return False if no log needs it, or compaction failed.
+
+        Args:
+            most: how many logs are compacted at most.
+        """
+        cleaned = False
+        for replica in await self._dirtiest(most):
+            try:
+                if (end := self._cleanable(replica)) is not None:
+                    cleaned = await self._clean(replica, end) or cleaned
+            except (RaftlogError, OSError) as error:
+                self._give_up(replica, error)
+                return False
+        return cleaned
 
     def _give_up(self, replica: Replica, error: RaftlogError | OSError) -> None:
         """Skip a log for a while; report a disk failure if it has failed. Unfinished files are discarded."""
@@ -87,21 +94,29 @@ class LogCleaner:
         if failed and isinstance(error, StorageError):
             self._on_disk_failure(error)
 
-    def _dirtiest(self) -> tuple[Replica, Offset] | None:
+    async def _dirtiest(self, most: int) -> list[Replica]:
+        """Return the replicas whose logs need compaction, the dirtiest first, at most `most`."""
         now_ms = self._clock.monotonic_ms()
         self._retry_at_ms = {key: until for key, until in self._retry_at_ms.items() if until > now_ms}
-        best: tuple[float, Replica, Offset] | None = None
-        for replica in self._replicas():
+        found = list[tuple[float, Replica]]()
+        async for replica in in_slices(self._replicas()):
             if not replica.config.compacts or replica.log.failure or replica.assignment.key in self._retry_at_ms:
                 continue
             try:
-                dirt, end = self._measure(replica)
+                dirt, _ = self._measure(replica)
             except (RaftlogError, OSError) as error:
                 self._give_up(replica, error)  # Rolling a segment fails when the disk is full.
                 continue
-            if dirt.should_compact(replica.config) and (best is None or dirt.ratio > best[0]):
-                best = (dirt.ratio, replica, end)
-        return best and best[1:]
+            if dirt.should_compact(replica.config):
+                found.append((dirt.ratio, replica))
+        return [replica for _, replica in nlargest(most, found, key=lambda each: each[0])]
+
+    def _cleanable(self, replica: Replica) -> Offset | None:
+        """Return the end of the part to compact; None if the log has changed, and needs no compaction any more."""
+        if not replica.config.compacts or replica.log.failure:
+            return None
+        dirt, end = self._measure(replica)
+        return end if dirt.should_compact(replica.config) else None
 
     def _measure(self, replica: Replica) -> tuple[LogToClean, Offset]:
         log, now_us = replica.log, self._clock.wall_us()

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from raftlog.errors import RaftlogError, StorageError
 from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.files import FailedSyncError
+from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.partition.storage.retention import MOST_DROPPED, remove_files
 from raftlog.runtime import Clock, in_slices
 
 _log = logging.getLogger(__name__)
+REPLICAS_AT_ONCE = 256
+"""Replicas whose checkpoints are planned in one turn of the event loop, if they have few producers."""
+PRODUCERS_PER_REPLICA = 40
+"""To copy the state of so many producers takes as long as to plan a checkpoint."""
 
 
 class LogMaintenance:
@@ -37,13 +43,23 @@ class LogMaintenance:
         """Write checkpoints until cancelled, in a worker thread, so that requests never wait for these syncs."""
         while True:
             await asyncio.sleep(self._checkpoint_interval_s)
-            planned = [(replica, _plan_checkpoint(replica)) async for replica in in_slices(self._replicas(), 256)]
+            await self._write_due_checkpoints()
+            async for replica in in_slices(self._replicas(), 256):
+                replica.sync_soon()
+
+    async def _write_due_checkpoints(self) -> None:
+        """Write the checkpoints that are due, those of some replicas at a time.
+
+        A replica copies the state of its producers for its checkpoint. So the copies of all would take long, and much
+        memory until the last one is written.
+        """
+        for some in _in_groups(self._replicas()):
+            planned = [(replica, _plan_checkpoint(replica)) for replica in some]
             due = [(replica, write) for replica, write in planned if write is not None]
             if due:
                 for replica, failed in await asyncio.to_thread(_write_checkpoints, due):
                     replica.on_storage_failure(failed)
-            async for replica in in_slices(self._replicas(), 256):
-                replica.sync_soon()
+            await asyncio.sleep(0)
 
     async def retain_regularly(self) -> None:
         """Delete segments beyond retention until cancelled."""
@@ -51,19 +67,40 @@ class LogMaintenance:
             await asyncio.sleep(self._retention_check_interval_s)
             for replica in self._replicas():
                 try:
-                    self._retain(replica)
+                    await self._retain(replica)
                 except (RaftlogError, OSError) as error:
                     _log.warning("%s: %s", replica.assignment.topic_partition, error)
                     if isinstance(error, FailedSyncError):
                         replica.on_storage_failure(error)
                 await asyncio.sleep(0)  # Each may sync a small file: let requests run in between.
 
-    def _retain(self, replica: Replica) -> None:
-        dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
-        if dropped:
-            self._metrics.retained_segments += dropped
+    async def _retain(self, replica: Replica) -> None:
+        total, dropped = 0, MOST_DROPPED
+        while dropped == MOST_DROPPED:
+            if files := replica.log.take_deleted(self._clock.wall_us()):
+                await asyncio.to_thread(remove_files, files)  # To free the blocks of large files takes long.
+            if isinstance(replica.log.failure, LogClosedError):
+                return  # Another replica may own the folder by now.
+            dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
+            total += dropped
+            await asyncio.sleep(0)
+        if total:
+            self._metrics.retained_segments += total
             replica.data_notifier.fire()  # Sends followers the new log start offset.
-            _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, dropped)
+            _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, total)
+
+
+def _in_groups(replicas: Iterable[Replica]) -> Iterator[list[Replica]]:
+    """Group replicas so that the checkpoints of each group are planned in a few milliseconds."""
+    group, work = list[Replica](), 0
+    for replica in replicas:
+        group.append(replica)
+        work += 1 + len(replica.producers) // PRODUCERS_PER_REPLICA
+        if work >= REPLICAS_AT_ONCE:
+            yield group
+            group, work = [], 0
+    if group:
+        yield group
 
 
 def sync_and_checkpoint(replica: Replica) -> bool:
@@ -79,6 +116,8 @@ def sync_and_checkpoint(replica: Replica) -> bool:
 
 
 def _plan_checkpoint(replica: Replica) -> Callable[[], None] | None:
+    if replica.log.failure is not None:
+        return None  # It may have been closed while the checkpoints of others were written.
     try:
         return replica.plan_checkpoint()
     except (RaftlogError, OSError) as error:

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from raftlog.errors import (
     ErrorCode,
@@ -37,7 +36,7 @@ from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.follower_replica import FollowerReplica
 from raftlog.partition.group_commit import GroupCommit
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.producer_snapshots import save_producers
+from raftlog.partition.storage.producer_snapshots import plan_snapshot
 from raftlog.partition.waiters import Notifier, OffsetWaiters
 from raftlog.record import parse_header, stamp, validate_batch
 from raftlog.record.batch import BatchHeader, Buffer
@@ -331,7 +330,7 @@ class Replica(FollowerReplica):
         self.producers.transactions.forget_decided(self.high_watermark)
         beside = None
         if closing or self.log.index_due:
-            beside = partial(save_producers, self.log.folder, self.log.log_end_offset, self.producers.to_plain())
+            beside = plan_snapshot(self.log.folder, self.log.log_end_offset, self.producers)
         return self.log.plan_checkpoint(self.high_watermark, closing=closing, beside=beside)
 
     def resign(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from raftlog.errors import ErrorCode, FencedError, OffsetOutOfRangeError, RaftlogError, RetriableError
 from raftlog.model import BrokerId, Offset, TopicIdPartition
@@ -25,7 +26,8 @@ from raftlog.wire.replication import (
 )
 
 FindReplica = Callable[[TopicIdPartition], Replica]
-_MANY = 1_000
+_MANY = 256
+"""Partitions of a session that are looked at in one turn of the event loop: each may be read from its log."""
 MARKS_WAIT_S = 0.01
 """How long (s) a new high watermark may wait for records to be sent with it."""
 
@@ -181,11 +183,17 @@ class ReplicaFetchServer:
         session, parked = subscriptions.session, subscriptions.renew()
         arrived = await self._arrived(subscriptions, request)
         loop, until = asyncio.get_running_loop(), deadline
-        pairs, urgency = list[tuple[ReplicaFetchResult, bytes | FileRange]](), arrived
+        pairs = list[tuple[ReplicaFetchResult, bytes | FileRange]]()
+        urgency: Urgency | Literal["more"] | None = arrived
         while True:
             parked.clear()
             if urgency is None or loop.time() >= until:
                 pairs, urgency = self._look(subscriptions, request)
+            if urgency == "more" and loop.time() < until:
+                await asyncio.sleep(0)
+                session.require_under_way(request.session_epoch)
+                urgency = None
+                continue
             if urgency == "now" or loop.time() >= until:
                 break  # The results must be read after waking: changes during the wait would be lost otherwise.
             if urgency == "soon" and until == deadline:
@@ -244,12 +252,17 @@ class ReplicaFetchServer:
 
     def _look(
         self, subscriptions: _Subscriptions, request: ReplicaFetchRequest
-    ) -> tuple[list[tuple[ReplicaFetchResult, bytes | FileRange]], Urgency]:
-        """Return the results of changed partitions, and when they must be sent."""
+    ) -> tuple[list[tuple[ReplicaFetchResult, bytes | FileRange]], Urgency | Literal["more"]]:
+        """Return the results of changed partitions, and when they must be sent; "more": look at the others first.
+
+        A look at thousands of partitions would hold the event loop. What it has found is sent at once then, so that no
+        result is older than its turn: the partitions that are left come first in the next response.
+        """
         session = subscriptions.session
         pairs, left, urgencies = list[tuple[ReplicaFetchResult, bytes | FileRange]](), request.max_bytes, set[Urgency]()
-        for key in session.dirty():
-            if left <= 0 and session.session_id:
+        dirty = session.dirty()
+        for number, key in enumerate(dirty):
+            if session.session_id and (left <= 0 or number == _MANY):
                 break  # The other partitions come first in the next response.
             position = session.partitions[key].position
             if not self._counts(subscriptions, key):
@@ -259,6 +272,8 @@ class ReplicaFetchServer:
             urgencies.add(urgency := session.urgency(result))
             if urgency or data or not session.session_id:
                 pairs.append((result, data))
+        if session.session_id and len(dirty) > _MANY:
+            return pairs, "now" if pairs else "more"
         if "now" in urgencies or sum(len(data) for _, data in pairs) >= request.min_bytes:
             return pairs, "now"
         return pairs, "soon" if "soon" in urgencies else ""

@@ -29,6 +29,7 @@ from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.log_cleaner import LogCleaner
 from raftlog.partition.log_maintenance import LogMaintenance, sync_and_checkpoint
 from raftlog.partition.log_opener import LogOpener
+from raftlog.partition.offline_replicas import OfflineReplicas
 from raftlog.partition.repair import Repairer
 from raftlog.partition.repair_manager import RepairManager
 from raftlog.partition.replica import AppendResult, Replica
@@ -79,7 +80,7 @@ class ReplicaManager:
         self._tasks = Tasks(f"broker {local.broker_id}")
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._by_name: dict[tuple[str, int], Replica] = {}
-        self._offline: dict[TopicIdPartition, tuple[PartitionAssignment, StorageError]] = {}
+        self._offline = OfflineReplicas()
         self._applying = asyncio.Lock()
         self._strays = StrayPartitions(data_dir, self._tasks)
         self._environment = self._surroundings(settings, ports)
@@ -253,9 +254,8 @@ class ReplicaManager:
         """Return this broker's replica of a partition, whatever its role; see `leader`."""
         replica = self._by_name.get((topic, partition))
         if replica is None:
-            for assignment, error in self._offline.values():
-                if assignment.topic_partition == (topic, partition):
-                    raise self.repairs.error_for(assignment, error)
+            if (failed := self._offline.find(topic, partition)) is not None:
+                raise self.repairs.error_for(*failed)
             raise StaleRouteError(f"broker {self.broker_id} has no open replica of {topic}-{partition}")
         if topic_id not in ("", replica.assignment.topic_id):
             raise StaleRouteError(
@@ -330,13 +330,13 @@ class ReplicaManager:
         except StorageError as error:
             if assignment.key not in self._offline:
                 _log.error("%s is offline: %s%s", assignment.topic_partition, error.message, _advice(error))
-            self._offline[assignment.key] = (assignment, error)
+            self._offline.put(assignment, error)
             if isinstance(error, DamagedDataError):
                 self._logs.refused(assignment.key)
                 self.repairs.begin_closed(assignment.key, folder, config)
             self._end_on_a_failed_sync(error)
             return
-        self._offline.pop(assignment.key, None)
+        self._offline.remove(assignment.key)
         self._logs.opened(assignment.key)
         self._replicas[assignment.key] = replica
         self._by_name[assignment.topic, assignment.partition] = replica
@@ -381,7 +381,7 @@ class ReplicaManager:
             await self._logs.quarantine(assignment, reason)
         except StorageError as error:
             _log.error("%s stays offline: %s", assignment.topic_partition, error.message)
-            self._offline[assignment.key] = (assignment, error)
+            self._offline.put(assignment, error)
             self._end_on_a_failed_sync(error)
         else:
             self.damage.quarantined_log(assignment.key)
@@ -406,10 +406,10 @@ class ReplicaManager:
         """Drop offline replicas that are not assigned here; give running repairs the newest state."""
         for key, (_, error) in list(self._offline.items()):
             if key not in wanted:
-                del self._offline[key]
+                self._offline.remove(key)
                 self.repairs.stop(key)
             elif key in self.repairs:
-                self._offline[key] = (wanted[key], error)
+                self._offline.put(wanted[key], error)
 
     def _drop(self, key: TopicIdPartition) -> None:
         self.repairs.stop(key)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 
 from raftlog.model import TopicIdPartition
+from raftlog.partition.storage.data_dir import remove_folders
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import Tasks
 
@@ -31,29 +33,40 @@ class StrayPartitions:
 
     def note_assigned(self, wanted: AbstractSet[TopicIdPartition]) -> None:
         """Record partitions that are assigned here."""
-        self._assigned |= wanted
+        if not wanted <= self._assigned:
+            self._assigned |= wanted
 
     async def remove(self, wanted: AbstractSet[TopicIdPartition]) -> None:
         """Delete or rename the folders of all other partitions.
 
+        The folders are looked at only if one of them may have to go: metadata changes often, and there are thousands.
+        Deleted ones have other names on return, and are removed in the background, which takes long.
+
         Raises:
-            StorageError: a folder could not be removed or renamed. A failed sync is never retried.
+            StorageError: a folder could not be renamed. A failed sync is never retried.
         """
-        left = await asyncio.to_thread(self._remove, wanted)
+        if self._looked and self._assigned <= wanted:
+            return
+        left, doomed = await asyncio.to_thread(self._set_aside, wanted)
         self._assigned = frozenset(wanted)
+        if self._tasks.closed:
+            return  # The next start removes them.
+        if doomed:
+            self._tasks.spawn(asyncio.to_thread(remove_folders, doomed), name="deleted partitions")
         if left:
             self._tasks.spawn(self._remove_later(), name="strays")
 
-    def _remove(self, wanted: AbstractSet[TopicIdPartition]) -> bool:
-        """Return whether there are strays to remove later."""
+    def _set_aside(self, wanted: AbstractSet[TopicIdPartition]) -> tuple[bool, list[Path]]:
+        """Rename folders; return whether there are strays to remove later, and the folders to remove now."""
         left, self._looked = not self._looked and self._data_dir.has_strays, True
+        gone = list[Path]()
         for stored in self._data_dir.list_partitions():
             key = TopicIdPartition(stored.topic_id, stored.partition)
             if key in wanted:
                 continue
             if key in self._assigned:
                 _log.info("deleting %s: it is not assigned to this broker any more", stored.folder.name)
-                self._data_dir.delete_partition(stored.folder)
+                gone.append(stored.folder)
                 continue
             aside = self._data_dir.set_stray(stored.folder)
             _log.warning(
@@ -64,7 +77,7 @@ class StrayPartitions:
                 DELAY_S,
             )
             left = True
-        return left
+        return left, self._data_dir.set_aside(gone) if gone else []
 
     async def _remove_later(self) -> None:
         await asyncio.sleep(DELAY_S)

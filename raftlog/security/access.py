@@ -16,6 +16,8 @@ from raftlog.security.principal import ANONYMOUS, Principal, is_node
 
 _log = logging.getLogger(__name__)
 _MAX_LOGGED = 10_000
+_SHOWN_NAME = 300
+"""Characters of a name in the log, and in what is remembered of it: clients send any."""
 
 
 class Access:
@@ -204,7 +206,7 @@ class Access:
             operation, resource, name = wanted
             self.audit.denied(sender, message, operation=operation, resource=resource, name=name, enforced=is_enforced)
         if not is_enforced:
-            self._log((sender.principal.name, *wanted), message)
+            self._log((sender.principal.name, *(part[:_SHOWN_NAME] for part in wanted)), message)
         return is_enforced
 
     def _log(self, key: tuple[str, ...], message: str) -> None:

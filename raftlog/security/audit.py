@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
@@ -23,16 +23,20 @@ MAX_KEPT = 5_000
 MAX_SENDERS = 5_000
 """Senders whose further lines are counted one by one; those of all others are counted together."""
 MAX_USES = 5_000
-"""Sums of reads and writes. When there are more, all are written before the end of the interval."""
+"""Sums of reads and writes. When there are more, the oldest is written before the end of the interval."""
 MAX_CREDENTIALS = 10_000
 """Credentials whose login was written. The oldest is forgotten first."""
 _MAX_ITEMS = 100
+_MAX_VALUES = 2_000
+"""Values of one line: it is made in 5 ms."""
 _MAX_TEXT = 300
 _SECRET = ("credential", "password", "salt", "salted_password")
 """Fields of commands that are left out."""
 Outcome: TypeAlias = Literal["allowed", "denied", "would_deny", "failed", "unknown"]
 Line: TypeAlias = dict[str, object]
 _Source: TypeAlias = tuple[str, str]
+_Use: TypeAlias = tuple[str, str, str]
+"""A principal, an operation and a topic."""
 
 
 @dataclass(slots=True)
@@ -62,7 +66,7 @@ class AuditTrail:
         self._others = _Kept()
         self._lines = 0
         """The lines in `_kept`."""
-        self._uses: Counter[tuple[str, str, str]] = Counter()
+        self._uses: Counter[_Use] = Counter()
         self._credentials: dict[tuple[object, ...], None] = {}
         self._begun = self._time()
 
@@ -101,7 +105,7 @@ class AuditTrail:
         line |= {"request_id": request_id[:128]} if request_id else {}
         line |= {"outcome": outcome} | ({"reason": reason[:_MAX_TEXT]} if reason else {})
         if often:
-            self._sum_up(line, (sender.route, outcome, *name.values()))
+            self._sum_up(line, (sender.route, outcome, *(value[:_MAX_TEXT] for value in name.values())))
         else:
             self._put(line)
 
@@ -127,33 +131,23 @@ class AuditTrail:
 
     def used(self, principal: str, operation: str, name: str) -> None:
         """Count an allowed read or write of a topic."""
-        key = (principal, operation, name)
+        key = (principal, operation, name[:_MAX_TEXT])
         if key not in self._uses and len(self._uses) >= MAX_USES:
-            self._write_uses()
+            oldest = next(iter(self._uses))
+            self._put(_use(oldest, self._uses.pop(oldest), self._begun))
         self._uses[key] += 1
 
     def end_interval(self) -> None:
         """Write the sums, and begin the next interval."""
-        for (principal, address), kept in self._kept.items():
-            for line, count in kept.repeats.values():
-                if count:
-                    self._put(line | {"since": self._begun, "repeated": count})
-            self._write_more(principal, address, kept)
-        self._write_more("", "", self._others)
-        self._write_uses()
-        self._kept.clear()
-        self._others = _Kept()
+        for _ in self.next_interval():
+            pass
+
+    def next_interval(self) -> Iterator[None]:
+        """Begin the next interval now. Each step of what is returned writes one sum of the last one: there are many."""
+        kept, uses, begun = [*self._kept.items(), (("", ""), self._others)], self._uses, self._begun
+        self._kept, self._others, self._uses = {}, _Kept(), Counter()
         self._lines, self._begun = 0, self._time()
-
-    def _write_more(self, principal: str, address: str, kept: _Kept) -> None:
-        for event, count in kept.more.items():
-            self._put({"event": event, "principal": principal, "address": address, "since": self._begun, "more": count})
-
-    def _write_uses(self) -> None:
-        for (principal, operation, name), count in self._uses.items():
-            line: Line = {"event": "use", "principal": principal, **_resource(operation, "topic", name)}
-            self._put(line | {"outcome": "allowed", "since": self._begun, "requests": count})
-        self._uses.clear()
+        return map(self._put, _sums(kept, uses, begun))
 
     def _sum_up(self, line: Line, key: tuple[object, ...] = ()) -> None:
         """Write a line, if it is new in this interval and its sender has not written too many.
@@ -189,24 +183,56 @@ class AuditTrail:
         return datetime.fromtimestamp(self._wall_us() / 1e6, UTC).isoformat(timespec="milliseconds")
 
 
+def _sums(kept: Iterable[tuple[_Source, _Kept]], uses: Mapping[_Use, int], begun: str) -> Iterator[Line]:
+    """Yield the lines at the end of an interval."""
+    for (principal, address), one in kept:
+        for line, count in one.repeats.values():
+            if count:
+                yield line | {"since": begun, "repeated": count}
+        for event, count in one.more.items():
+            yield {"event": event, "principal": principal, "address": address, "since": begun, "more": count}
+    for use, count in uses.items():
+        yield _use(use, count, begun)
+
+
+def _use(use: _Use, count: int, begun: str) -> Line:
+    principal, operation, name = use
+    line: Line = {"event": "use", "principal": principal, **_resource(operation, "topic", name)}
+    return line | {"outcome": "allowed", "since": begun, "requests": count}
+
+
 def _resource(operation: str, resource: str, name: str) -> Line:
     return {"operation": operation, "resource": resource, "name": name[:_MAX_TEXT]}
 
 
 def detail_of(command: object) -> Line:
     """Return the fields of a command that an audit log shows: of mappings the names only, and never a credential."""
-    if not is_dataclass(command):
-        return {}
+    return _fields_of(command, _Room(_MAX_VALUES)) if is_dataclass(command) else {}
+
+
+@dataclass(slots=True)
+class _Room:
+    """How many more values a line may show: a list of 100 entries may have 100 lists of 100."""
+
+    left: int
+
+
+def _fields_of(command: Any, room: _Room) -> Line:
     given = {each.name: getattr(command, each.name) for each in fields(command) if each.name not in _SECRET}
-    return {name: _shown(value) for name, value in given.items() if value not in ("", None, (), {})}
+    return {name: _shown(value, room) for name, value in given.items() if value not in ("", None, (), {})}
 
 
-def _shown(value: Any) -> object:
+def _shown(value: Any, room: _Room) -> object:
+    room.left -= 1
     if is_dataclass(value) and not isinstance(value, type):
-        return detail_of(value)
+        return _fields_of(value, room)
     if isinstance(value, Mapping):
         return [str(key)[:_MAX_TEXT] for key in list(value)[:_MAX_ITEMS]]
     if isinstance(value, list | tuple):
-        shown = [_shown(item) for item in value[:_MAX_ITEMS]]
-        return [*shown, f"and {len(value) - _MAX_ITEMS} more"] if len(value) > _MAX_ITEMS else shown
+        shown = list[object]()
+        for item in value[:_MAX_ITEMS]:
+            if room.left <= 0:
+                break
+            shown.append(_shown(item, room))
+        return [*shown, f"and {len(value) - len(shown)} more"] if len(value) > len(shown) else shown
     return value if value is None or isinstance(value, bool | int | float) else str(value)[:_MAX_TEXT]

@@ -18,6 +18,8 @@ from raftlog.security.principal import Principal, is_node
 
 MAX_CACHED = 1 << 15
 """Decisions that are kept; all are dropped when there are more."""
+MAX_CACHED_NAME = 256
+"""Characters of the names whose decisions are kept. No resource has a longer one, and clients send any."""
 _BIT: dict[AclOperation, int] = {
     operation: 1 << number for number, operation in enumerate(name for name in get_args(AclOperation) if name != "all")
 }
@@ -77,6 +79,8 @@ class Authorizer:
         self, principal: Principal, operation: AclOperation, resource: AclResource, name: str, host: str
     ) -> bool:
         """Return whether a principal may do something to a resource from a host."""
+        if len(name) > MAX_CACHED_NAME:
+            return self._decide(principal, operation, resource, name, host)
         key = (principal.name, operation, resource, name, host, principal.groups)
         known = self._cache.get(key)
         return self._keep(key, self._decide(principal, operation, resource, name, host)) if known is None else known

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from raftlog.config import NodeConfig
 from raftlog.metrics import Page
 from raftlog.runtime import Clock, Tasks
 from raftlog.security.audit import AuditTrail
 from raftlog.security.audit_file import AuditFile
+
+_SLICE = 64
+"""Sums that are written in one turn of the event loop."""
 
 
 class NodeAudit:
@@ -29,6 +33,8 @@ class NodeAudit:
         self._interval_s = settings.audit_interval_s
         kinds = [name for name, is_it in (("controller", config.is_controller), ("broker", config.is_broker)) if is_it]
         self.trail = AuditTrail(f"{'+'.join(kinds)}-{config.node_id}", self._file.put, clock.wall_us)
+        self._sums: Iterator[None] = iter(())
+        """Writes those of the last interval that are left."""
         self._tasks = Tasks("audit")
 
     def start(self) -> None:
@@ -47,10 +53,14 @@ class NodeAudit:
     async def close(self) -> None:
         """Write what is left."""
         await self._tasks.close()
-        self.trail.end_interval()
+        for _ in (*self._sums, *self.trail.next_interval()):
+            pass
         await asyncio.to_thread(self._file.close)
 
     async def _sum_up(self) -> None:
         while True:
             await asyncio.sleep(self._interval_s)
-            self.trail.end_interval()
+            self._sums = self.trail.next_interval()
+            for number, _ in enumerate(self._sums):
+                if number % _SLICE == 0:
+                    await asyncio.sleep(0)

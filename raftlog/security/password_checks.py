@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from raftlog.errors import OverloadedError
+from raftlog.serving.in_turn import InTurn
 
 PER_ADDRESS = 8
 """Checks of one address that run or wait."""
@@ -31,6 +32,7 @@ class PasswordChecks:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         """By address; the next address comes first."""
         self._busy = False
+        self._in_turn = InTurn()
 
     async def run(self, key: bytes, address: str, check: Callable[[], bool]) -> bool:
         """Return what `check` returns, from the thread.
@@ -53,7 +55,9 @@ class PasswordChecks:
             self._counts[address] += 1
             task = self._under_way[key] = asyncio.create_task(self._check(address, check))
             task.add_done_callback(lambda _: self._forget(key, address))
-        return await asyncio.shield(task)
+        fits = await asyncio.shield(task)
+        await self._in_turn.take()  # After a restart, all clients of an application wait for one check.
+        return fits
 
     async def _check(self, address: str, check: Callable[[], bool]) -> bool:
         await self._turn(address)

@@ -19,6 +19,7 @@ from raftlog.runtime import Clock, Tasks
 from raftlog.security.key_sources import KeyFile, KeySource, key_source
 from raftlog.security.public_keys import PublicKeys
 from raftlog.security.tokens import TokenHeader, VerifiedToken, read_header, refused, verify
+from raftlog.serving.in_turn import InTurn
 
 _log = logging.getLogger(__name__)
 UNKNOWN_KEY_S = 5.0
@@ -51,6 +52,7 @@ class TokenIssuer:
         self._failure = "they have not been fetched yet"
         self._fetching: asyncio.Task[None] | None = None
         self._failures = 0
+        self._in_turn = InTurn()
         self._tasks = Tasks("token keys")
 
     async def start(self) -> None:
@@ -103,6 +105,7 @@ class TokenIssuer:
                 raise self._unknown(header)
             self._asked_ms = now_ms
         await asyncio.shield(self._fetch())
+        await self._in_turn.take()  # After a rotation of keys, every client may wait for this fetch.
         found = self._with_current_keys(token, header)
         if found is not None:
             return found

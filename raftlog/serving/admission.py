@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from aiohttp import web
 
 from raftlog.errors import InvalidRequestError, RaftlogError
-from raftlog.serving.connections import AiohttpConnection
+from raftlog.serving.connections import connection_of
 from raftlog.serving.error_bodies import encoded_error
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.metered import Metered
@@ -156,12 +156,6 @@ class _Body:
     def release(self) -> None:
         self._inflight.release(self._held)
         self._held = 0
-
-
-def connection_of(request: web.Request) -> AiohttpConnection | None:
-    """Return the connection of a request; None: it is lost, or another kind."""
-    connection = request.transport.get_protocol() if request.transport is not None else None
-    return connection if isinstance(connection, AiohttpConnection) else None
 
 
 def seconds_computed(request: web.Request) -> float:

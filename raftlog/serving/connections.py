@@ -186,6 +186,12 @@ class AiohttpConnection(asyncio.Protocol):
             self._timer = None
 
 
+def connection_of(request: web.BaseRequest) -> AiohttpConnection | None:
+    """Return the connection of a request; None: it is lost, or another kind."""
+    connection = request.transport.get_protocol() if request.transport is not None else None
+    return connection if isinstance(connection, AiohttpConnection) else None
+
+
 def direct_writer(request: web.Request, timeout_s: float) -> SocketWriter | None:
     """Return the writer of a request's connection, for large pieces after the response's headers.
 
@@ -226,7 +232,14 @@ class AiohttpHandler(web.RequestHandler):
         """Send a response. aiohttp refuses an unknown `Expect` before any middleware runs."""
         if isinstance(resp, web.HTTPException) and resp.status >= 400:
             resp = _own_refusal(resp.status, resp.text or resp.reason)
-        return await super().finish_response(request, resp, start_time)
+        connection = connection_of(request)
+        if connection is None:
+            return await super().finish_response(request, resp, start_time)
+        connection.began()  # Bytes received during the response belong to the next request, which waits.
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            connection.ended()
 
 
 def _own_refusal(status: int, text: str) -> web.Response:

@@ -12,7 +12,7 @@ from typing import Protocol
 from aiohttp import web
 
 from raftlog.errors import OverloadedError, RaftlogError
-from raftlog.serving.connections import AiohttpConnection, direct_writer
+from raftlog.serving.connections import direct_writer
 from raftlog.serving.limits import WRITE_S
 from raftlog.transport.socket_writer import pieces_of
 from raftlog.wire.codec import Buffer
@@ -133,10 +133,6 @@ class StreamedResponse(web.StreamResponse):
         Raises:
             ConnectionError: the connection is lost, the peer does not read, or the generator failed.
         """
-        transport = self._request.transport
-        connection = transport.get_protocol() if transport is not None else None
-        if isinstance(connection, AiohttpConnection):
-            connection.began()  # Bytes received during the response belong to the next request, which waits.
         try:
             if self._request.method != "HEAD":
                 await self._send_all()
@@ -152,8 +148,6 @@ class StreamedResponse(web.StreamResponse):
             self.abort()
             raise ConnectionAbortedError("the response cannot be produced") from None
         finally:
-            if isinstance(connection, AiohttpConnection):
-                connection.ended()
             await self._rest.aclose()
             self._left()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 import ssl
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from raftlog.model import Address
 from raftlog.runtime import Tasks
 from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import LOG_INTERVAL_S, ConnectionLimits, refusal_bytes
+from raftlog.serving.handshakes import Handshakes
 from raftlog.tls import HANDSHAKE, TlsContext, explain
 from raftlog.wire.kafka.framing import is_kafka
 
@@ -26,12 +28,16 @@ _log = logging.getLogger(__name__)
 HANDSHAKE_S = 10.0
 """How long a client may take until its handshake is complete."""
 MAX_HANDSHAKES = 1_024
-"""Handshakes at once; each needs some 50 KB of memory and 2 ms of CPU."""
+"""Handshakes at once; each needs some 50 KB of memory and 2 ms of CPU. Fewer if the process may open few files."""
+_FILES_PER_HANDSHAKE = 24
+"""Three listeners take an eighth of the files: those that `affordable_connections` leaves for it."""
 _AT_ONCE = 4
 """Connections accepted in one iteration of the loop."""
 _BACKLOG = 1_024
 _LINGER_S = 2.0
 """How long the rest of a refused plain request is read."""
+_REFUSED_S = 1.0
+"""How long the end of a connection may take that its protocol has refused: TLS would wait 30 s for the peer's part."""
 _PAUSE_S = 1.0
 """How long no connection is accepted after the system refused to give one, for want of descriptors or memory."""
 
@@ -66,9 +72,9 @@ class TlsServer:
         self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks(f"{name} handshakes")
-        self._handshakes = ConnectionLimits(
-            f"{name} (handshakes)", total=MAX_HANDSHAKES, per_address=MAX_HANDSHAKES // 2
-        )
+        most = _affordable()
+        self._handshakes = ConnectionLimits(f"{name} (handshakes)", total=most, per_address=most // 2)
+        self._in_turn = Handshakes()
         self._failed = 0
         self._logged_at = float("-inf")
         self.sockets: list[socket.socket] = []
@@ -133,18 +139,15 @@ class TlsServer:
 
     async def _greet(self, accepted: socket.socket, host: str, delay_s: float) -> None:
         """Complete the handshake, and pass the connection to its protocol."""
-        is_passed, is_ours = False, True
+        served, is_passed, is_ours = None, False, True
         try:
             if delay_s:
                 await asyncio.sleep(delay_s)
             async with asyncio.timeout(HANDSHAKE_S):
                 first = await self._first_byte(accepted)
                 if first == HANDSHAKE or not self._tls.is_required:
-                    context = self._tls.context.current if first == HANDSHAKE else None
                     is_ours = False
-                    await self._loop.connect_accepted_socket(
-                        self._make, accepted, ssl=context, ssl_handshake_timeout=HANDSHAKE_S if context else None
-                    )
+                    served = await self._serve(accepted, first)
                     is_passed = True
                 elif first is not None and is_kafka(first):
                     self._tell(f"{host} speaks Kafka's protocol without TLS, and this port speaks TLS only")
@@ -161,6 +164,15 @@ class TlsServer:
                 # The transport closes the descriptor, later: until then no other connection may get the same one.
                 with suppress(OSError):
                     accepted.shutdown(socket.SHUT_RDWR)
+        if served is not None and served.is_closing():
+            await _end(served)
+
+    async def _serve(self, accepted: socket.socket, first: int | None) -> asyncio.Transport | None:
+        """Pass a connection to its protocol, with TLS if it begins so; return its transport. None: it is lost."""
+        if first == HANDSHAKE:
+            return await self._in_turn.complete(self._make, accepted, self._tls.context.current, HANDSHAKE_S)
+        transport, _ = await self._loop.connect_accepted_socket(self._make, accepted)
+        return transport
 
     async def _refuse_plain(self, accepted: socket.socket) -> None:
         """Answer a plain request, and read its rest: a connection closed with unread bytes is reset."""
@@ -190,6 +202,21 @@ class TlsServer:
         if now - self._logged_at >= LOG_INTERVAL_S:
             _log.warning("%d TLS connections failed, the last one: %s", self._failed, what)
             self._logged_at, self._failed = now, 0
+
+
+def _affordable() -> int:
+    """Return how many handshakes may be under way: logs need files, too."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = MAX_HANDSHAKES if files == resource.RLIM_INFINITY else files // _FILES_PER_HANDSHAKE
+    return max(2, min(MAX_HANDSHAKES, few))
+
+
+async def _end(refused: asyncio.Transport) -> None:
+    """Wait for the end of a connection that its protocol has closed at once; it counts as a handshake until then."""
+    try:
+        await asyncio.sleep(_REFUSED_S)
+    finally:
+        refused.abort()
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -336,7 +336,10 @@ class HttpSession:
         if self._session is None:
             asyncio.get_running_loop()
             connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections_per_host, ttl_dns_cache=60)
-            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False, trust_env=False)
+            cookies = aiohttp.DummyCookieJar()  # A peer, or a proxy, could have any number sent with every request.
+            self._session = aiohttp.ClientSession(
+                connector=connector, auto_decompress=False, trust_env=False, cookie_jar=cookies
+            )
         return self._session
 
 

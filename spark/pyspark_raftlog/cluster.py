@@ -18,7 +18,7 @@ from pyspark_raftlog.offsets import LogEnds
 from pyspark_raftlog.rack_replicas import RackReplicas
 from pyspark_raftlog.wrong_server import NO_BROKERS_ANSWER, NoBrokerError, wrong_server_error
 from raftlog.client.addresses import address_of
-from raftlog.errors import NotFoundError, RaftlogError, RetriableError, StaleRouteError
+from raftlog.errors import ErrorCode, NotFoundError, RaftlogError, RetriableError, StaleRouteError
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 from raftlog.runtime import Clock, SystemClock
 from raftlog.transport.session import HttpSession
@@ -38,6 +38,7 @@ from raftlog.wire.data import (
 )
 from raftlog.wire.groups import CommitOffset, OffsetCommitRequest, OffsetResults
 from raftlog.wire.metadata import ClientMetadata, TopicInfo
+from raftlog.wire.transactions import TransactionInfo
 
 T = TypeVar("T")
 Fetched: TypeAlias = tuple[FetchResult, memoryview]
@@ -235,16 +236,31 @@ class Cluster:
         Raises:
             RaftlogError: its refusal; RetriableError: no answer within `timeout_ms`.
         """
-        finding = paths.fill(paths.COORDINATOR, kind="transaction", key=transactional_id)
-        given = {} if message is None else {"message": message}
+        return await self._retry(lambda: self._at_coordinator(cls, method, transactional_id, path, message))
 
-        async def attempt() -> T:
-            await self._metadata(())
-            call, limit_ms = self._session.call, REQUEST_TIMEOUT_MS
-            found = await call(CoordinatorInfo, "GET", self._answered[0], finding, timeout_ms=limit_ms)
-            return await call(cls, method, address_of(found.url), path, timeout_ms=limit_ms, **given)
+    async def transaction(self, transactional_id: str) -> TransactionInfo | None:
+        """Describe a transactional id; None: it was never used, or has expired. Errors as `ask_coordinator`."""
+        path = paths.fill(paths.TRANSACTION, transactional_id=transactional_id)
+
+        async def attempt() -> TransactionInfo | None:
+            try:
+                return await self._at_coordinator(TransactionInfo, "GET", transactional_id, path)
+            except NotFoundError as error:
+                if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    raise
+                return None
 
         return await self._retry(attempt)
+
+    async def _at_coordinator(
+        self, cls: type[T], method: str, transactional_id: str, path: str, message: object = None
+    ) -> T:
+        finding = paths.fill(paths.COORDINATOR, kind="transaction", key=transactional_id)
+        given = {} if message is None else {"message": message}
+        await self._metadata(())
+        call, limit_ms = self._session.call, REQUEST_TIMEOUT_MS
+        found = await call(CoordinatorInfo, "GET", self._answered[0], finding, timeout_ms=limit_ms)
+        return await call(cls, method, address_of(found.url), path, timeout_ms=limit_ms, **given)
 
     async def produce(
         self,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from pyspark import TaskContext
@@ -19,6 +20,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.sink import MAX_ID_BYTES
+from raftlog.errors import RetriableError, UnknownOutcomeError
 from raftlog.wire import paths
 from raftlog.wire.transactions import (
     SET_SEPARATOR,
@@ -99,15 +101,32 @@ def query_work(query_id: str, number: int, topic: str | None) -> Work:
     return Work(name, run=query_id, number=number, formerly=formerly)
 
 
-def this_attempt() -> str:
-    """Return a name of this task attempt that is unique among the job's running attempts."""
+class Attempt(NamedTuple):
+    """One attempt of a task."""
+
+    name: str
+    """Its partition and number, which each job, and each attempt of a stage, gives again."""
+    task_id: int = 0
+    """Spark's id of the attempt, unique in the application."""
+
+
+def this_attempt() -> Attempt:
+    """Return the task attempt that runs here."""
     context = TaskContext.get()
     assert context is not None
-    return f"{context.partitionId()}.{context.attemptNumber()}"
+    return Attempt(f"{context.partitionId()}.{context.attemptNumber()}", context.taskAttemptId())
 
 
-async def begin(cluster: Cluster, transactional_id: str, *, timeout_ms: int) -> SetMember:
-    """Return a producer id and epoch for a task; an open transaction of an earlier attempt is aborted."""
+async def begin(cluster: Cluster, work: Work, attempt: Attempt, *, timeout_ms: int) -> SetMember:
+    """Return a transactional id, producer id and epoch for an attempt; no other attempt of its job is fenced.
+
+    Spark numbers the attempts of a repeated stage from 0 again, while it may have accepted attempts of the stage
+    before, or still wait for them. An id whose transaction is open is therefore left alone: the commit aborts it, or
+    commits it if Spark chose that attempt. Other ids are used again, because partitions remember each producer.
+    """
+    transactional_id = work.member_id(attempt.name)
+    if work.passing or await _is_open(cluster, transactional_id):
+        transactional_id = f"{transactional_id}.{attempt.task_id}"
     made = await cluster.ask_coordinator(
         TransactionalProducer,
         "POST",
@@ -118,6 +137,11 @@ async def begin(cluster: Cluster, transactional_id: str, *, timeout_ms: int) -> 
     return SetMember(
         transactional_id=transactional_id, producer_id=made.producer_id, producer_epoch=made.producer_epoch
     )
+
+
+async def _is_open(cluster: Cluster, transactional_id: str) -> bool:
+    known = await cluster.transaction(transactional_id)
+    return known is not None and known.phase == "ongoing"
 
 
 async def is_done(cluster: Cluster, work: Work) -> bool:
@@ -160,7 +184,13 @@ async def commit(cluster: Cluster, messages: Sequence[Written | None]) -> None:
         )
     if members:
         work = next(message.work for message in written if message.work is not None)
-        await end(cluster, work, members, committed=True)
+        try:
+            await end(cluster, work, members, committed=True)
+        except RetriableError as error:
+            raise UnknownOutcomeError(
+                f"the rows under {work.set_id!r} may be committed or not: {error.message}. A stream that is restarted "
+                "counts them once. Before you run a batch query again, look whether its rows are there"
+            ) from error
 
 
 async def abort(cluster: Cluster, work: Work | None) -> None:

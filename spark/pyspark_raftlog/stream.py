@@ -141,7 +141,10 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
     async def _next_end(self, cluster: Cluster, positions: Positions, ids: TopicIds, *, limited: bool) -> Positions:
         ends = await self._settled_ends(cluster, positions, ids)
-        positions = without_recreated(positions, recreated_topics(ids, self._topic_ids))
+        recreated = recreated_topics(ids, self._topic_ids)
+        positions = without_recreated(positions, recreated)
+        if self._target is not None:  # A topic that was created again during the run ends where it ends now.
+            self._target |= {key: log.end for key, log in ends.items() if key.topic in recreated}
         if not self._available_now and positions == _reach(positions, ends):
             await cluster.wait_for_records(positions, max_wait_ms=IDLE_WAIT_MS, isolation=self._options.isolation)
             ends = await self._settled_ends(cluster, positions, self._topic_ids)

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from pyspark_raftlog import commits
 from pyspark_raftlog.background import BackgroundLoop, background
 from pyspark_raftlog.cluster import Cluster
-from pyspark_raftlog.commits import Work, Written, batch_work, micro_batch_work, this_attempt
+from pyspark_raftlog.commits import Attempt, Work, Written, batch_work, micro_batch_work, this_attempt
 from pyspark_raftlog.error_output import plain_errors
 from pyspark_raftlog.sink import Router, SinkOptions, cut, sink_columns
 from pyspark_raftlog.task_traces import task_span
@@ -29,6 +29,7 @@ from raftlog.record.arrow import build_batch_from_arrow
 from raftlog.runtime import SystemClock
 from raftlog.wire.transactions import SetMember
 
+FIRST_ATTEMPT = Attempt("0.0")
 _log = logging.getLogger(__name__)
 
 
@@ -102,56 +103,65 @@ def write_rows(
     columns: dict[str, str],
     batches: Iterator[pa.RecordBatch],
     work: Work | None = None,
-    attempt_id: str = "0.0",
+    attempt: Attempt = FIRST_ATTEMPT,
 ) -> Written:
     """Write all rows; while one Arrow batch is in flight, the next is prepared.
 
     Args:
         work: the commit unit of the rows; None: they are visible at once.
-        attempt_id: a name of this attempt that is unique among the running ones.
+        attempt: this attempt of the task.
     """
     with task_span("send", "send", filter(None, [options.topic]), options.traceparent) as span:
-        written = _write_rows(replace(options, traceparent=span.traceparent), columns, batches, work, attempt_id)
+        written = _write_rows(replace(options, traceparent=span.traceparent), columns, batches, work, attempt)
         span.note_records(written.records)
         return written
 
 
 def _write_rows(
-    options: SinkOptions, columns: dict[str, str], batches: Iterator[pa.RecordBatch], work: Work | None, attempt_id: str
+    options: SinkOptions,
+    columns: dict[str, str],
+    batches: Iterator[pa.RecordBatch],
+    work: Work | None,
+    attempt: Attempt,
 ) -> Written:
     loop = background()
     cluster = loop.cluster(options)
     if work is not None and loop.run(commits.is_done(cluster, work)):
         return Written(0, work, was_done=True)
-    attempt: WriteAttempt | None = None
+    writing: WriteAttempt | None = None
     clock, records = SystemClock(), 0
     sending: Future[None] | None = None
     try:
         for rows in filter(len, batches):
-            attempt = attempt or _begin(loop, cluster, options, columns, work.member_id(attempt_id) if work else None)
-            loop.run(attempt.learn_topics(rows))
-            ready = attempt.build(rows, now_us=clock.wall_us())
+            writing = writing or _begin(loop, cluster, options, columns, work, attempt)
+            loop.run(writing.learn_topics(rows))
+            ready = writing.build(rows, now_us=clock.wall_us())
             if sending is not None:
                 sending.result()
-            sending = loop.spawn(attempt.send(ready))
+            sending = loop.spawn(writing.send(ready))
             records += rows.num_rows
         if sending is not None:
             sending.result()
     finally:
         if sending is not None:
             sending.cancel()  # Does nothing unless this attempt has failed meanwhile.
-    return Written(records, work, attempt.producer if attempt and work else None)
+    return Written(records, work, writing.producer if writing and work else None)
 
 
 def _begin(
-    loop: BackgroundLoop, cluster: Cluster, options: SinkOptions, columns: dict[str, str], member_id: str | None
+    loop: BackgroundLoop,
+    cluster: Cluster,
+    options: SinkOptions,
+    columns: dict[str, str],
+    work: Work | None,
+    attempt: Attempt,
 ) -> WriteAttempt:
     """Begin a transaction at the first row: tasks without rows have none."""
-    if member_id is None:
+    if work is None:
         given = loop.run(cluster.producer_id())
         producer = SetMember(transactional_id="", producer_id=given.producer_id, producer_epoch=given.producer_epoch)
     else:
-        producer = loop.run(commits.begin(cluster, member_id, timeout_ms=options.transaction_timeout_ms))
+        producer = loop.run(commits.begin(cluster, work, attempt, timeout_ms=options.transaction_timeout_ms))
     partitions: dict[str, int] = {}
     # Tasks start at different partitions, so that small writes spread. The last bit of an id is not part of its number.
     turn = producer.producer_id >> 1

@@ -20,6 +20,7 @@ from raftlog.serving.turnstile import Turnstile
 from raftlog.transport.socket_writer import Part
 
 LARGE = bytes(range(251)) * 8_000
+HEAD_S = 0.2
 
 
 class InFile:
@@ -67,7 +68,7 @@ async def site(free_ports: Callable[[int], list[int]]) -> AsyncIterator[Site]:
     app.router.add_get("/", site.answer)
     listener = AiohttpListener(
         app,
-        limits=RequestLimits(max_body_bytes=1 << 20),
+        limits=RequestLimits(max_body_bytes=1 << 20, head_s=HEAD_S),
         connections=ConnectionLimits("test", total=10, per_address=10),
         turnstile=Turnstile(),
         drain_s=5,
@@ -158,3 +159,25 @@ async def test_a_peer_that_reads_nothing_is_disconnected(site: Site, parts: list
     async with asyncio.timeout(10), connected(site, buffer=4096) as (_, writer):
         writer.write(request())
         await site.ended.wait()
+
+
+async def test_a_request_that_comes_during_a_large_reply_waits_for_its_end(site: Site):
+    """Its bytes began the time of a head, at whose end 408 went into the midst of the reply."""
+    site.parts = [LARGE * 8]
+    async with asyncio.timeout(20), connected(site, buffer=4096) as (reader, writer):
+        writer.write(request())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(request("HEAD"))
+        await asyncio.sleep(3 * HEAD_S)
+        assert await reader.readexactly(len(LARGE) * 8) == LARGE * 8
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_connection_stays_open_after_a_request_that_was_refused_at_once(site: Site):
+    """Only an admitted request ended the time of its head: 408 came 10 s after a 401 or 403, unasked."""
+    site.parts = [b"refused"]
+    async with asyncio.timeout(20), connected(site) as (reader, writer):
+        for _ in range(2):
+            writer.write(request())
+            assert await read_reply(reader) == b"refused"
+            await asyncio.sleep(3 * HEAD_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -200,6 +201,67 @@ def test_rows_of_csv_may_be_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             file.write(f"{number},{quoted}\r\n")
     rows = [row for chunk in import_files.chunks_of(path, "csv") for row in chunk]
     assert [(int(row["n"]), row["value"]) for row in rows] == list(enumerate(values))
+
+
+def test_blank_lines_before_a_large_row_repeat_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The file is read again with larger blocks, behind the rows that were read."""
+    monkeypatch.setattr(import_files, "_BLOCK_BYTES", 100)
+    path = tmp_path / "blank.csv"
+    path.write_text("n,value\n" + "\n".join(f"{n},x\n" for n in range(30)) + f"30,{'y' * 500}\n31,z\n")
+    rows = [row for chunk in import_files.chunks_of(path, "csv") for row in chunk]
+    assert [int(row["n"]) for row in rows] == list(range(32))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.arrows"])
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, name: str):
+    """One of them would be missing in the records."""
+    table = pa.Table.from_arrays([pa.array(["1"]), pa.array(["2"])], names=["a", "a"])
+    if name == "a.csv":
+        (tmp_path / name).write_text("a,a\n1,2\n")
+    elif name == "a.parquet":
+        pq.write_table(table, tmp_path / name)
+    else:
+        with pa.ipc.new_stream(tmp_path / name, table.schema) as stream:
+            stream.write_table(table)
+    result = invoke("import", tmp_path / name, "--topic", "t")
+    assert result.exit_code == 1
+    assert "two columns have the name 'a': rename one of them" in result.stderr
+
+
+def test_a_pipe_is_refused():
+    """Its first rows were read to know the columns, and were missing in the topic."""
+    out, into = os.pipe()
+    os.write(into, b'{"n": 1}\n')
+    os.close(into)
+    result = invoke("import", f"/dev/fd/{out}", "--format", "ndjson", "--topic", "t")
+    os.close(out)
+    assert result.exit_code == 2
+    assert "is a pipe or a device, and is read more than once: write it to a file first" in result.stderr
+
+
+def test_times_are_truncated_and_durations_are_seconds(tmp_path: Path):
+    table = pa.table(
+        {
+            "at": pa.array([1_001], pa.timestamp("ns", "UTC")),
+            "daily": pa.array([1_001], pa.time64("ns")),
+            "took": pa.array([1_500_000_001], pa.duration("ns")),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    (row,) = next(import_files.chunks_of(tmp_path / "t.parquet", "parquet"))
+    mapped = Mapped(value=None, key=None, timestamp=None, partition=None, headers={})
+    assert json.loads(mapped.record(row).value or b"") == {
+        "at": "1970-01-01T00:00:00.000001+00:00",
+        "daily": "00:00:00.000001",
+        "took": 1.5,
+    }
+
+
+def test_a_time_that_python_has_not_is_named(tmp_path: Path):
+    pq.write_table(pa.table({"at": pa.array([2**62], pa.timestamp("us"))}), tmp_path / "t.parquet")
+    result = invoke("import", tmp_path / "t.parquet", "--topic", "t")
+    assert result.exit_code == 1
+    assert "column 'at' of type timestamp[us]" in result.stderr
 
 
 def test_values_that_json_has_not_are_text():

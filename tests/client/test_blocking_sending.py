@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -165,6 +166,37 @@ def test_a_transaction_has_all_that_was_accepted_within(url: str, topic_name: st
         while records := consumer.fetch(max_wait_ms=1_000):
             seen += records
         assert [record.value for record in seen] == [LARGE] * 20
+
+
+@pytest.mark.parametrize("when", ["begin", "end"])
+def test_a_block_that_is_interrupted_at_its_begin_or_end_is_aborted(
+    url: str, topic_name: str, when: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The exception of a signal's handler, such as Ctrl-C, comes while queued records are passed on."""
+    with blocking.Producer(url, transactional_id=topic_name) as producer:
+        passed, is_stuck = producer._outbox.passed, threading.Event()
+
+        async def interrupted() -> None:
+            if is_stuck.is_set():
+                os.kill(os.getpid(), signal.SIGINT)
+                await asyncio.Event().wait()
+            await passed()
+
+        def run() -> None:
+            with producer.transaction():
+                producer.send_nowait(topic_name, b"dropped")
+                is_stuck.set()
+
+        monkeypatch.setattr(producer._outbox, "passed", interrupted)
+        if when == "begin":
+            is_stuck.set()
+        with pytest.raises(KeyboardInterrupt):
+            run()
+        is_stuck.clear()
+        with producer.transaction():
+            producer.send_nowait(topic_name, b"kept")
+    with blocking.Consumer(url, topic_name, start="earliest", isolation="read_committed") as consumer:
+        assert [record.value for record in consumer.fetch(max_wait_ms=10_000)] == [b"kept"]
 
 
 def test_a_time_of_1970_arrives_as_it_was_given(url: str, topic_name: str):

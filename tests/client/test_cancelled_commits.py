@@ -10,7 +10,14 @@ import pytest
 
 from raftlog.client.producer_settings import ProducerSettings
 from raftlog.client.transactions import TransactionManager
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError, TransactionInDoubtError
+from raftlog.errors import (
+    ErrorCode,
+    FencedError,
+    InvalidRequestError,
+    RaftlogError,
+    TransactionAbortedError,
+    TransactionInDoubtError,
+)
 from raftlog.wire import paths
 from raftlog.wire.transactions import TransactionalProducer
 
@@ -31,7 +38,7 @@ class Sent:
 
 
 class Managed(TransactionManager):
-    """Its coordinator answers a commit never, and an abort as it is told."""
+    """Its coordinator answers commits and offsets never, and an abort as it is told."""
 
     def __init__(self, flush: Callable[[], Awaitable[None]]) -> None:
         settings = ProducerSettings(
@@ -57,6 +64,8 @@ class Managed(TransactionManager):
         self.said: list[bool] = []
 
     async def _persist(self, link: object, cls: type[Any], path: str, body: Any) -> Any:
+        if path == paths.TRANSACTION_OFFSETS:
+            await asyncio.Event().wait()
         if path == paths.END_TRANSACTION:
             self.said.append(body.committed)
             self.asked.set()
@@ -150,6 +159,17 @@ async def test_a_commit_that_was_cancelled_before_a_silent_coordinator_is_in_dou
         with pytest.raises(TransactionInDoubtError):
             await task
     assert (manager.said, manager.state) == ([True, False], "new")
+
+
+async def test_a_transaction_that_may_lack_the_offsets_is_aborted():
+    """An application that waits for them for a time and goes on would commit its output without its input."""
+    manager = Managed(nothing)
+    async with asyncio.timeout(10):
+        with pytest.raises(TransactionAbortedError, match="send_offsets was cancelled"):  # noqa: PT012
+            async with manager.transaction() as transaction:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(transaction.send_offsets({("in", 0): 5}, "group"), 0.01)
+    assert manager.said == [False]
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])

@@ -135,3 +135,13 @@ async def test_a_batch_that_was_sent_or_taken_out_takes_no_more():
     assert queues.fast_path.take(b"3", 0) is not None
     assert [batch.records.values for batch in queues.accumulator.take_waiting()] == [[b"2", b"3"]]
     assert queues.fast_path.take(b"4", 0) is None
+
+
+def test_a_topic_that_has_fewer_partitions_now_gets_records_in_those():
+    """It was deleted, and created again."""
+    partitioning = Partitioning(BATCH_BYTES)
+    while partitioning.choose("t", 8, None, None, b"x", BATCH_BYTES).partition < 2:
+        pass
+    partitioning.choose("t", 8, None, None, b"x", 1)
+    chosen = {partitioning.choose("t", 2, None, None, b"x", 1).partition for _ in range(10)}
+    assert chosen < {0, 1, 2}

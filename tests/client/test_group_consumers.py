@@ -476,3 +476,44 @@ async def test_a_commit_that_was_cancelled_hides_no_commit_of_the_position_befor
         await consumer.commit()
         found = await consumer.committed((topic_name, 0))
         assert found[TopicPartition(topic_name, 0)] == OffsetAndMetadata(offset=3)
+
+
+async def test_no_record_comes_before_on_assigned_has_ended(url: str, topic_name: str, group: str):
+    """A call for records that is cancelled meanwhile leaves the callback alone: it may seek, or load a state."""
+    await fill(url, topic_name, 10, partitions=1)
+    begun, go_on, calls = asyncio.Event(), asyncio.Event(), list[int]()
+
+    async def assigned(_: list[TopicPartition]) -> None:
+        calls.append(1)
+        begun.set()
+        await go_on.wait()
+        await consumer.seek(topic_name, 0, 7)
+
+    async with Consumer(
+        url, topic_name, group_id=group, auto_offset_reset="earliest", on_assigned=assigned
+    ) as consumer:
+        reading = asyncio.ensure_future(consumer.fetch(max_wait_ms=20_000))
+        await begun.wait()
+        reading.cancel()
+        await asyncio.wait([reading])
+        go_on.set()
+        assert await numbers(consumer, 3) == [7, 8, 9]
+        assert calls == [1]
+
+
+async def test_a_close_ends_a_callback_that_hangs(url: str, topic_name: str, group: str):
+    await fill(url, topic_name, 10, partitions=1)
+    begun = asyncio.Event()
+
+    async def assigned(_: list[TopicPartition]) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with Consumer(url, topic_name, group_id=group, on_assigned=assigned) as consumer:
+        reading = asyncio.ensure_future(consumer.fetch(max_wait_ms=20_000))
+        await begun.wait()
+        reading.cancel()
+        await asyncio.wait([reading])
+        closing = asyncio.ensure_future(consumer.close())
+        await asyncio.wait([closing], timeout=10)
+        assert closing.done()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 
 import pytest
 from relay import relayed
 
 from raftlog import Admin, Consumer, Delivery, Producer
 from raftlog.cli.local_cluster import LocalCluster
-from raftlog.errors import RetriableError, UnknownOutcomeError
+from raftlog.errors import OverloadedError, RetriableError, UnknownOutcomeError
 
 pytestmark = pytest.mark.cluster
 COUNT = 1_000
@@ -112,3 +113,27 @@ async def test_a_flush_and_a_close_end_when_their_time_is_up(url: str, shared_cl
         async with asyncio.timeout(10):
             await producer.close(timeout_ms=50)
         assert isinstance(delivery.exception(), RetriableError)
+
+
+async def test_a_flush_ends_while_other_tasks_send_on(url: str, shared_cluster: LocalCluster, topic_name: str):
+    """It waits for what was queued before it: another task may never leave the queue empty."""
+    async with Producer(url, linger_ms=0) as producer:
+        await producer.send(topic_name, b"first")
+        stopping = asyncio.Event()
+
+        async def send_on() -> None:
+            while not stopping.is_set():
+                for _ in range(100):
+                    with suppress(OverloadedError):
+                        producer.send_nowait(topic_name, b"x" * 100)
+                await asyncio.sleep(0)
+
+        sending = asyncio.ensure_future(send_on())
+        delivery = producer.send_nowait(topic_name, b"before")
+        try:
+            async with asyncio.timeout(20):
+                await producer.flush()
+        finally:
+            stopping.set()
+            await sending
+        assert delivery.done()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from pathlib import Path
 
@@ -294,3 +295,14 @@ def test_a_password_in_a_bootstrap_url_is_refused_and_not_echoed(bootstrap: str 
         parse_bootstrap(bootstrap)
 
     assert PLANTED not in caught.value.message
+
+
+def test_a_pipe_of_the_shell_is_read_once_for_all_clients_of_a_program():
+    """`--password-file <(pass show cluster)`: a command has several clients, and each logs in."""
+    out, into = os.pipe()
+    os.write(into, b"secret\n")
+    os.close(into)
+    try:
+        assert [read_secret(f"/dev/fd/{out}", "password_file") for _ in range(3)] == ["secret"] * 3
+    finally:
+        os.close(out)

@@ -275,3 +275,40 @@ async def test_a_cancelled_or_abandoned_transaction_is_aborted(url: str, topic_n
         while await stable(url, topic_name) < 6:
             await asyncio.sleep(0.02)
     assert await read(url, topic_name) == ["kept"]
+
+
+@pytest.mark.parametrize("flush", [True, False])
+@pytest.mark.parametrize("has_sent", [True, False])
+async def test_a_close_within_the_block_is_no_commit(url: str, topic_name: str, name: str, flush: bool, has_sent: bool):
+    """The application drops the record's outcome, so the end of the block has to tell of it."""
+    await create(url, topic_name)
+    producer = Producer(url, transactional_id=name, linger_ms=60_000)
+    with pytest.raises(TransactionAbortedError, match="closed before the block had committed"):  # noqa: PT012
+        async with producer.transaction():
+            if has_sent:
+                producer.send_nowait(topic_name, b"sent")
+                await producer.flush()
+            producer.send_nowait(topic_name, b"dropped")
+            await producer.close(flush=flush)
+    if flush:
+        assert await read(url, topic_name) == []
+
+
+async def test_a_close_while_the_block_commits_leaves_no_part_of_it(url: str, topic_name: str, name: str):
+    await create(url, topic_name)
+    producer = Producer(url, transactional_id=name, linger_ms=60_000, batch_bytes=1_000, max_in_flight=1)
+    async with producer.transaction():
+        await producer.send_many(topic_name, [b"whole"])
+
+    async def run() -> list[str]:
+        async with producer.transaction():
+            sent = [producer.send_nowait(topic_name, b"%03d" % number * 100) for number in range(40)]
+        return [str(await each) for each in sent]
+
+    running = asyncio.ensure_future(run())
+    while not producer.metrics().records_acknowledged > 1:
+        await asyncio.sleep(0)
+    await producer.close()
+    with pytest.raises(TransactionAbortedError, match="the producer was closed"):
+        await running
+    await decided(url, topic_name, ["whole"])

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from hypothesis import given
 from hypothesis import strategies as st
-from transaction_support import Shard
+from transaction_support import SETTINGS, Shard
 
 from raftlog.config import TopicConfig
 from raftlog.coordinator.runtime import LogRecord
-from raftlog.coordinator.transaction.core import TransactionCoordinator
+from raftlog.coordinator.transaction.core import EXPIRY_CHECK_MS, MAX_EXAMINED, MAX_EXPIRED, TransactionCoordinator
 from raftlog.coordinator.transaction.records import TransactionChanged, bytes_at_end
 from raftlog.coordinator.transaction.sets import MAX_SET_BYTES, STEP_BYTES, abort_left, end_set
 from raftlog.coordinator.transaction.transitions import prepare_end
@@ -142,3 +142,54 @@ def test_the_estimate_is_not_below_what_a_record_takes(
     ended = prepare_end(ongoing, Shard(now_ms=2**41).now, committed=True, fresh_id=large + 1, timed_out=False)
     key, value = TransactionCoordinator.codec.encode(ended)
     assert len(key) + len(value or b"") <= bytes_at_end(ongoing)
+
+
+class Idle:
+    """The state of a transactional id that counts how often it is examined."""
+
+    examined = 0
+
+    def __init__(self, changed_ms: int) -> None:
+        self.changed_ms = changed_ms
+
+    @property
+    def phase(self) -> str:
+        Idle.examined += 1
+        return "committed"
+
+
+def test_ticks_examine_some_of_many_idle_transactional_ids_and_each_of_them_in_time():
+    """500,000 ids took 50 ms of the event loop five times a second."""
+    shard, many = Shard(), 3 * MAX_EXAMINED
+    shard.state.by_id = {f"id{number}": Idle(0) for number in range(many)}  # type: ignore[misc]
+    Idle.examined = 0
+    counts = []
+    for _ in range(10):
+        shard.tick(200)
+        counts.append(Idle.examined)
+    assert counts == [MAX_EXAMINED, 2 * MAX_EXAMINED, many, *[many] * 7]
+    shard.tick(EXPIRY_CHECK_MS)
+    assert Idle.examined == many + MAX_EXAMINED
+
+
+def test_transactional_ids_that_expire_together_go_over_several_ticks():
+    shard, many = Shard(), 2 * MAX_EXPIRED + 100
+    for number in range(many):
+        shard.init(f"id{number}")
+    shard.tick(0)
+    shard.now_ms += SETTINGS.id_expiration_ms
+    assert [shard.tick(200) for _ in range(4)] == [MAX_EXPIRED, MAX_EXPIRED, 100, 0]
+    assert not shard.state.by_id
+
+
+def test_an_id_that_is_used_again_while_ids_are_checked_does_not_expire():
+    shard = Shard()
+    for number in range(MAX_EXPIRED + 1):
+        shard.init(f"id{number}")
+    shard.tick(0)
+    shard.now_ms += SETTINGS.id_expiration_ms
+    assert shard.tick(0) == MAX_EXPIRED
+    (left,) = shard.state.by_id
+    shard.init(left)
+    assert [shard.tick(EXPIRY_CHECK_MS) for _ in range(2)] == [0, 0]
+    assert left in shard.state.by_id

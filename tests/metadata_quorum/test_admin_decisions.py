@@ -11,6 +11,7 @@ from test_controller_decisions import refused
 
 from raftlog.config import TopicConfig
 from raftlog.errors import ErrorCode
+from raftlog.metadata_quorum.controller import security
 from raftlog.metadata_quorum.controller.cluster_settings import decide_broker_configs, decide_features, first_records
 from raftlog.metadata_quorum.controller.reassignment import decide_reassignment
 from raftlog.metadata_quorum.controller.security import (
@@ -296,3 +297,21 @@ class TestSecurity:
         assert refused(lambda: ask(image, nope=1.0)) is ErrorCode.INVALID_REQUEST
         assert refused(lambda: ask(image, request_rate=0.0)) is ErrorCode.INVALID_REQUEST
         assert refused(lambda: decide_quota(image, QuotaRequest(limits={}))) is ErrorCode.INVALID_REQUEST
+
+    def test_users_and_quotas_have_a_limit_which_changes_of_known_ones_do_not_meet(
+        self, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(security, "MAX_QUOTAS", 1)
+        monkeypatch.setattr(security, "MAX_USERS", 1)
+        limit = lambda image, user, rate: decide_quota(  # noqa: E731
+            image, QuotaRequest(user=user, limits={"request_rate": rate})
+        )
+        image = decided(MetadataImage(), limit(MetadataImage(), "ann", 1.0))
+        image = decided(image, limit(image, "ann", 2.0))
+        assert refused(lambda: limit(image, "bob", 1.0)) is ErrorCode.INVALID_REQUEST
+        assert limit(image, "bob", None).records == ()
+        assert decided(image, limit(image, "ann", None)).quotas == {}
+        put = lambda image, credential: decide_user(image, PutUserRequest(credential=credential))  # noqa: E731
+        image = decided(MetadataImage(), put(MetadataImage(), ANN))
+        assert refused(lambda: put(image, replace(ANN, user="bob"))) is ErrorCode.INVALID_REQUEST
+        assert put(image, replace(ANN, salt="cd" * 16)).records

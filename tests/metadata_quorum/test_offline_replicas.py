@@ -87,3 +87,32 @@ def test_the_last_eligible_replica_leads_once_its_log_is_repaired():
     assert seen(state_of(beat(image, 2))) == ((), (1,), NO_LEADER)
 
     assert seen(state_of(beat(image, 1))) == ((1,), (), 1)
+
+
+class Counted(str):
+    """A topic id that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_heartbeat_of_thousands_of_damaged_logs_looks_at_each_of_them_a_few_times():
+    """Half a second of the controller for each heartbeat, with 5,000, so that other brokers lost their sessions."""
+    many = 1_000
+    state = state_of(fence(with_partition(cluster(), isr=(1,), leader=1), 1))
+    image = fence(with_partition(cluster(), isr=(1,), leader=1), 1)
+    topic = replace(image.topics[TOPIC_ID], partitions=dict.fromkeys(range(many), state))
+    image = replace(image, topics={TOPIC_ID: topic})
+    offline = [OfflineReplica(topic_id=Counted(TOPIC_ID), partition=number) for number in range(many)]
+    image = beat(restart(image, 1), 1, *offline)
+    Counted.compared = 0
+
+    after = beat(image, 1, *offline)
+
+    assert {seen(one) for one in after.topics[TOPIC_ID].partitions.values()} == {((), (1,), NO_LEADER)}
+    assert Counted.compared <= 10 * many

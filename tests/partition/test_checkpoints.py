@@ -6,20 +6,26 @@ import asyncio
 import errno
 import os
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 
-from raftlog.errors import StorageError
+from raftlog.errors import StaleRouteError, StorageError
 from raftlog.model import PartitionAssignment, PartitionState
+from raftlog.partition.core import producers
 from raftlog.partition.local_broker import LocalBroker
+from raftlog.partition.log_maintenance import LogMaintenance
+from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.settings import ReplicaPorts, ReplicaSettings
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.log import PartitionLog
 from raftlog.record import NewRecord, build_batch
 from raftlog.runtime import SystemClock
 from raftlog.transport import HttpSession
@@ -101,6 +107,48 @@ async def test_no_sync_of_a_checkpoint_runs_on_the_event_loop(tmp_path: Path, mo
     assert threading.get_ident() not in threads
 
 
+async def test_snapshots_of_producers_are_made_in_a_worker_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With 1,000 producers in each of 256 partitions, the event loop made all of them in one turn."""
+    threads, to_plain = set[int](), producers._to_plain
+    monkeypatch.setattr(producers, "_to_plain", lambda *one: threads.add(threading.get_ident()) or to_plain(*one))
+    async with broker(tmp_path, 1, checkpoint_interval_ms=10) as manager:
+        for producer in range(3):
+            built = build_batch([NewRecord(b"x")], producer_id=producer, producer_epoch=0, base_sequence=0)
+            await manager.produce("t", 0, built, acks=-1, timeout_ms=5_000)
+        await until(lambda: list((tmp_path / "partitions").rglob("*.producers")))
+
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_few_checkpoints_with_many_producers_are_planned_in_one_turn():
+    turn, planned = 0, list[int]()
+
+    def replica() -> SimpleNamespace:
+        return SimpleNamespace(
+            producers=range(10_000),
+            log=SimpleNamespace(failure=None),
+            plan_checkpoint=lambda: planned.append(turn),
+            sync_soon=lambda: None,
+        )
+
+    replicas = [replica() for _ in range(40)]
+    work = LogMaintenance(
+        replicas=lambda: replicas,  # type: ignore[arg-type, return-value]
+        clock=SystemClock(),
+        checkpoint_interval_ms=1,
+        retention_check_interval_ms=1,
+        metrics=PartitionMetrics(),
+    )
+    running = asyncio.create_task(work.checkpoint_regularly())
+    async with asyncio.timeout(10):
+        while len(planned) < 40:
+            turn += 1
+            await asyncio.sleep(0)
+    running.cancel()
+    assert max(Counter(planned).values()) <= 2
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
 async def test_a_checkpoint_that_cannot_be_synced_ends_the_broker(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -163,6 +211,31 @@ async def test_a_clean_end_leaves_nothing_to_scan_and_producers_are_known_again(
         repeated = build_batch([NewRecord(b"x")], producer_id=5, producer_epoch=0, base_sequence=2)
         result = await manager.produce("t", 0, repeated, acks=-1, timeout_ms=5_000)
         assert (result.duplicate, result.base_offset) == (True, 2)
+
+
+async def test_requests_for_many_offline_partitions_find_each_of_them_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A request for 5,000 partitions of a lost disk looked at 5,000 for each."""
+    looks, many, real = 0, 100, PartitionAssignment.topic_partition.fget
+
+    def counted(assignment: PartitionAssignment) -> object:
+        nonlocal looks
+        looks += 1
+        return real(assignment)
+
+    monkeypatch.setattr(PartitionLog, "open", Mock(side_effect=StorageError("the disk is gone")))
+    async with broker(tmp_path, many) as manager:
+        monkeypatch.setattr(PartitionAssignment, "topic_partition", property(counted))
+        for number in range(many):
+            with pytest.raises(StorageError, match="the disk is gone"):
+                manager.replica("t", number)
+        assert looks <= 3 * many
+        with pytest.raises(StaleRouteError):
+            manager.replica("t", many)
+        await manager.apply([], {})
+        with pytest.raises(StaleRouteError):
+            manager.replica("t", 0)
 
 
 async def test_few_files_are_open_however_many_partitions_there_are(tmp_path: Path):

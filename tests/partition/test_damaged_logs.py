@@ -105,4 +105,4 @@ async def test_quarantined_logs_are_bounded_and_deleted_with_their_topic(tmp_pat
         assert [name.rpartition(".")[2] for name in names[1:]] == ["quarantined-3", "quarantined-4"]
 
         await world.brokers[3].manager.apply([], world.registrations(), complete=True)
-        assert list((tmp_path / "3" / "partitions").iterdir()) == []
+        await world.until(lambda: list((tmp_path / "3" / "partitions").iterdir()) == [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from raftlog.config import ReplicationConfig
 from raftlog.errors import UnreachableError
 from raftlog.model import Address, TopicIdPartition
 from raftlog.partition.fetcher import LeaderFetcher
-from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse
+from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse, ReplicaFetchResult
 
 
 class Leader:
@@ -136,4 +137,37 @@ async def test_a_request_that_fails_is_sent_again(fetcher: LeaderFetcher, leader
     leader.answers[0].set_exception(UnreachableError("cannot connect"))
     await leader.until(2)
     assert [named(request) for request in leader.requests] == [[0], [0]]
+    await stop(pulling)
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+async def test_a_response_with_many_partitions_is_taken_over_several_turns(
+    fetcher: LeaderFetcher, leader: Leader, deletes: bool
+):
+    """A response with records, or deletions, of 10,000 partitions was applied in one turn of the event loop."""
+    turn, taken, many = 0, list[int](), 300
+
+    def followed(number: int) -> Any:
+        one = replica(number)
+        one.log.failure = None
+
+        def update_marks(*_: int, **__: int) -> None:
+            taken.append(turn)
+            one.log.log_start_offset += deletes
+
+        one.update_marks = update_marks
+        return one
+
+    fetcher.follow([followed(number) for number in range(many)])
+    pulling = asyncio.create_task(fetcher.run())
+    await leader.until(1)
+    results = tuple(ReplicaFetchResult(topic_id="0" * 32, partition=number, leader_epoch=0) for number in range(many))
+    leader.answers[0].set_result(ReplicaFetchResponse(session_id="s", partitions=results))
+    async with asyncio.timeout(5):
+        while len(leader.requests) < 2:
+            turn += 1
+            await asyncio.sleep(0)
+
+    assert len(taken) == many
+    assert max(Counter(taken).values()) <= (1 if deletes else 64)
     await stop(pulling)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from replication_support import World
 
 from raftlog.broker.metrics.replica_figures import show_replicas
+from raftlog.config import TopicConfig
 from raftlog.errors import DiskFullError, ErrorCode, StorageError, UnknownOutcomeError
 from raftlog.metrics import TABLE, Page
 from raftlog.partition.metrics import PartitionMetrics
+from raftlog.partition.storage.file_pool import FilePool
+from raftlog.partition.storage.files import fsync_dir
+from raftlog.partition.storage.log import PartitionLog
+from raftlog.record import NewRecord, build_batch, stamp
 
 
 class FullDisk:
@@ -186,3 +194,62 @@ async def test_a_follower_acknowledges_nothing_after_its_log_was_closed(
             await world.produce("x", timeout_ms=500)
         assert (follower.log.log_end_offset, follower.log.durable_end_offset) == (2, 1)
         assert core.followers[2].end_offset == 1
+
+
+async def test_a_broker_without_a_free_descriptor_syncs_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It ended: the first sync of a log opens its folder, and thousands of logs were written to at once."""
+    refused, opened = list[str](), os.open
+
+    def few(path: os.PathLike[str] | str, flags: int, *mode: int) -> int:
+        if flags & os.O_DIRECTORY and len(refused) < 5:
+            refused.append(str(path))
+            raise OSError(errno.EMFILE, "Too many open files")
+        return opened(path, flags, *mode)
+
+    async with World(tmp_path) as world:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", few)
+            assert await world.produce("x", timeout_ms=10_000) == (0, False)
+        await world.until(lambda: all(one.values() == ["x"] for one in world.brokers.values()))
+        assert len(refused) == 5
+        assert [one.disk_failures for one in world.brokers.values()] == [[], [], []]
+
+
+def test_what_lacked_a_descriptor_is_synced_by_the_next_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = PartitionLog.open(tmp_path / "p", TopicConfig())
+    log.append(first := build_batch([NewRecord(b"x")]))
+    log.fsync()
+    second = bytearray(first)
+    stamp(second, base_offset=1, leader_epoch=0)
+    log.append(second)
+    with monkeypatch.context() as patched:
+        patched.setattr(FilePool, "acquire", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        with pytest.raises(DiskFullError):
+            log.fsync()
+    assert (log.durable_end_offset, log.failure) == (1, None)
+    synced, fdatasync = [], os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: synced.append(descriptor) or fdatasync(descriptor))
+    assert log.fsync() == 2
+    assert len(synced) == 1
+    log.close()
+
+
+def test_a_folder_is_synced_while_no_descriptor_is_free(tmp_path: Path):
+    """Files with unsynced bytes stay open: if they hold all descriptors, only their syncs can free some."""
+    fsync_dir(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = list[int]()
+    try:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (max(int(path.name) for path in Path("/proc/self/fd").iterdir()) + 10, hard)
+        )
+        with suppress(OSError):
+            while True:
+                held.append(os.open(tmp_path, os.O_RDONLY))
+        for _ in range(3):
+            fsync_dir(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in held:
+            os.close(descriptor)
+    assert held

@@ -422,3 +422,43 @@ def _noting(slept: list[float]):
         slept.append(seconds)
 
     return sleep
+
+
+async def test_many_dirty_logs_are_measured_a_few_times_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each compaction measured all logs again: with 10,000 dirty ones, each of them 10,000 times."""
+    dirty = [Solo(tmp_path, partition=number, **COMPACT) for number in range(30)]
+    for solo in dirty:
+        feed(solo, 4)
+    measured, measure = [], LogCleaner._measure
+    monkeypatch.setattr(
+        LogCleaner, "_measure", lambda self, replica: measured.append(replica) or measure(self, replica)
+    )
+
+    work = asyncio.create_task(cleaner(*dirty).run())
+    async with asyncio.timeout(20):
+        while any(len(view(solo.replica)) > 1 for solo in dirty):
+            await asyncio.sleep(0.01)
+    work.cancel()
+
+    assert len(measured) <= 3 * len(dirty)
+    for solo in dirty:
+        await solo.close()
+
+
+async def test_a_log_that_is_closed_after_it_was_measured_is_left_alone(tmp_path: Path):
+    first, second = Solo(tmp_path, partition=0, **COMPACT), Solo(tmp_path, partition=1, **COMPACT)
+    for solo in (first, second):
+        feed(solo, 10)
+    work = cleaner(first, second)
+    cleaned, clean = [], work._clean
+
+    async def then_close(replica: Replica, end: int) -> bool:
+        cleaned.append(replica)
+        second.replica.close()
+        return await clean(replica, end)
+
+    work._clean = then_close  # type: ignore[method-assign]
+    assert await work.clean_dirtiest(2)
+    assert cleaned == [first.replica]
+    for solo in (first, second):
+        await solo.close()

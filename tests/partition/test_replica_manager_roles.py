@@ -12,6 +12,7 @@ from replication_support import Broker, World
 from raftlog.errors import RaftlogError, StaleRouteError, StorageError
 from raftlog.model import PartitionAssignment, PartitionState
 from raftlog.partition import stray_partitions
+from raftlog.partition.storage.data_dir import DataDir
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.wire.data import FetchPartition, FetchRequest
 
@@ -123,7 +124,8 @@ async def test_a_deleted_topic_answers_waiting_requests_and_its_folder_is_delete
         assert result.error is not None
         assert result.error.retriable
         for broker in world.brokers:
-            assert list((tmp_path / str(broker) / "partitions").iterdir()) == []
+            folder = tmp_path / str(broker) / "partitions"
+            await world.until(lambda folder=folder: list(folder.iterdir()) == [])
             assert list(world.brokers[broker].manager.replicas) == []
 
 
@@ -140,6 +142,21 @@ async def test_a_stray_is_renamed_at_once_and_deleted_later(tmp_path: Path, monk
         assert f"gone-0-{topic_id}" not in names
         assert f"gone-0-{topic_id} is a stray" in caplog.text
         await world.until(lambda: [path.name for path in folder.iterdir()] == [f"t-0-{world.topic_id}"])
+
+
+async def test_metadata_that_takes_no_partition_away_looks_at_no_folder(tmp_path: Path, monkeypatch):
+    """Each change of metadata listed the folders of all partitions: 10,000 for each change of an ISR."""
+    listings, listed = [], DataDir.list_partitions
+    monkeypatch.setattr(DataDir, "list_partitions", lambda self: listings.append(self) or listed(self))
+    async with World(tmp_path) as world:
+        await world.push(complete=True)
+        listings.clear()
+        for _ in range(5):
+            await world.push(complete=True)
+        assert listings == []
+        await world.brokers[1].manager.apply([], world.registrations(), complete=True)
+        assert len(listings) == 1
+        await world.until(lambda: list((tmp_path / "1" / "partitions").iterdir()) == [])
 
 
 async def test_a_stray_outlives_a_broker_that_ends_in_time(tmp_path: Path):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import replication_support
 from replication_support import World
 
 from raftlog.model import NO_LEADER_EPOCH, PartitionAssignment, TopicIdPartition
+from raftlog.partition import replica_fetch_server
 from raftlog.partition.replica_fetch_server import ReplicaFetchServer
 from raftlog.record import NewRecord, build_batch
 from raftlog.wire.replication import NEW_SESSION, ReplicaFetchPartition, ReplicaFetchRequest
@@ -106,6 +108,36 @@ async def test_new_partitions_start_at_once_in_the_session_that_is_there(tmp_pat
         # A request that is given up before the leader has read it costs a session; they are not opened each time.
         assert world.opened() < 2 + 2 * 3
         assert world.ends(3)[-3:] == [1, 1, 1]
+
+
+async def test_a_look_examines_some_partitions_and_the_others_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A look at 10,000 partitions, each with a record, was one turn of the leader's event loop."""
+    looks, examined = list[int](), 0
+    look, result = ReplicaFetchServer._look, ReplicaFetchServer._result
+
+    def counted_look(self: ReplicaFetchServer, *arguments: Any) -> Any:
+        nonlocal examined
+        examined = 0
+        found = look(self, *arguments)
+        looks.append(examined)
+        return found
+
+    def counted_result(self: ReplicaFetchServer, *arguments: Any) -> Any:
+        nonlocal examined
+        examined += 1
+        return result(self, *arguments)
+
+    monkeypatch.setattr(replica_fetch_server, "_MANY", 4)
+    monkeypatch.setattr(ReplicaFetchServer, "_look", counted_look)
+    monkeypatch.setattr(ReplicaFetchServer, "_result", counted_result)
+    async with Many(tmp_path) as world:
+        await asyncio.gather(*(world.send(number, "x") for number in range(world.partitions)))
+        assert world.ends(2) == world.ends(3) == [1] * world.partitions
+        for replica in world.brokers[1].manager.replicas:
+            replica.data_notifier.fire()  # Nothing has changed in them.
+        await world.send(world.partitions - 1, "y")
+        assert world.ends(2)[-1] == world.ends(3)[-1] == 2
+    assert max(looks) == 4
 
 
 async def test_quiet_partitions_stay_in_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

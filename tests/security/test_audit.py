@@ -8,6 +8,7 @@ import os
 import stat
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from raftlog.security.identity import Sender
 from raftlog.security.passwords import scram_credential
 from raftlog.security.principal import Principal
 from raftlog.security.routes import INTERNAL, PUBLIC
-from raftlog.wire.admin import AclsRequest, PutUserRequest, QuotaRequest
+from raftlog.wire.admin import AclsRequest, PutUserRequest, QuotaRequest, ReassignmentRequest, ReassignPartition
 
 ANN = Sender(Principal("User:ann"), "10.0.0.1", "public", "POST /v1/fetch")
 
@@ -147,7 +148,46 @@ def test_reads_and_writes_are_summed_up_by_principal_and_topic():
     assert uses == [("t", "read", 1_000), ("u", "read", 1)]
     for number in range(subject.MAX_USES + 1):
         trail.used("User:ann", "read", f"t{number}")
+    assert [line["name"] for line in trail.new()] == ["t0"]  # One request must not wait for the lines of all.
+    trail.end_interval()
     assert len(trail.new()) == subject.MAX_USES
+
+
+def test_an_interval_ends_at_once_and_its_sums_are_written_one_by_one():
+    """5,000 senders and as many topics took 85 ms in one turn of the event loop."""
+    trail = Trail()
+    for name in ("t", "u"):
+        trail.used("User:ann", "read", name)
+    trail.refuse()
+    trail.refuse()
+    assert len(trail.new()) == 1
+    sums = trail.next_interval()
+    trail.used("User:ann", "read", "v")
+    assert trail.new() == []
+    for expected in ("t", "t", "u"):
+        next(sums)
+        (line,) = trail.new()
+        assert line["name"] == expected
+    assert next(sums, "over") == "over"
+    trail.end_interval()
+    assert [line["name"] for line in trail.new()] == ["v"]
+
+
+def test_no_long_name_of_a_client_is_kept():
+    trail = Trail()
+    rules = [Acl(principal="ann", operation="read", resource_type="topic", resource_name="*")]
+    access = Access("acl", lambda: rules, audit=trail)
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            access.may(ANN, "read", "topic", f"{number}".ljust(32_000, "x"))
+            access.may(ANN, "write", "topic", f"{number}".ljust(32_000, "x"))
+            name = {"group": f"{number}".ljust(32_000, "x")}
+            trail.changed(ANN, outcome="allowed", name=name, detail={}, often=True)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1 << 20
 
 
 def test_log_only_says_what_would_be_refused():
@@ -169,6 +209,15 @@ def test_commands_are_shown_without_secrets_and_values():
     assert shown["acls"][-1] == "and 900 more"
     assert len(shown["acls"][0]["resource_name"]) == 300
     assert detail_of(None) == {}
+
+
+def test_lists_of_lists_are_shown_in_part():
+    moved = ReassignPartition(topic="t", partition=0, replicas=(1,) * 200)
+    shown: Any = detail_of(ReassignmentRequest(partitions=(moved,) * 300))
+    values = sum(len(one["replicas"]) for one in shown["partitions"][:-1])
+    assert 1_000 < values < 2_000
+    assert shown["partitions"][0]["replicas"][-1] == "and 100 more"
+    assert shown["partitions"][-1] == f"and {300 - len(shown['partitions']) + 1} more"
 
 
 def test_the_changes_are_the_administrative_routes():

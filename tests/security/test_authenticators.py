@@ -297,3 +297,27 @@ class TestLogOnly:
         assert guard.excused(HERE, RetriableError("the issuer is down")).principal == ANONYMOUS
         with pytest.raises(OverloadedError):
             guard.excused(HERE, OverloadedError("later"))
+
+
+async def test_those_that_wait_for_one_check_continue_one_after_another():
+    """After a restart, a thousand connections of one application may wait for the check of its password."""
+    checks, loop, turns, seen = PasswordChecks(), asyncio.get_running_loop(), 0, list[int]()
+    release = threading.Event()
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if len(seen) < 50:
+            loop.call_soon(turn)
+
+    async def one() -> None:
+        assert await checks.run(b"key", "10.0.0.1", release.wait)
+        seen.append(turns)
+
+    async with asyncio.timeout(10):
+        waiting = [asyncio.ensure_future(one()) for _ in range(50)]
+        await asyncio.sleep(0)
+        turn()
+        release.set()
+        await asyncio.gather(*waiting)
+    assert len(set(seen)) == 50

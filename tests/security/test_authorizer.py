@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Iterable
 from typing import get_args
 
@@ -102,6 +103,19 @@ def test_a_user_is_no_group_and_no_node_of_that_name():
     assert not authorizer.allowed(ALICE, "read", "topic", "t", HOST)
     assert not authorizer.is_super(Principal("User:Group:root"))
     assert not authorizer.is_super(Principal("User:Broker:1"))
+
+
+def test_decisions_about_names_that_no_resource_can_have_are_not_kept():
+    """Requests without credentials filled a gigabyte with names of 32 KB."""
+    authorizer = Authorizer([rule(name="x", pattern="prefixed", principal="*")])
+    tracemalloc.start()
+    try:
+        for number in range(1_000):
+            assert authorizer.allowed(ANONYMOUS, "read", "topic", f"x{number}".ljust(32_000, "x"), HOST)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2 << 20
 
 
 def test_ten_thousand_rules_decide_within_microseconds():

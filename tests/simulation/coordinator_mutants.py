@@ -7,6 +7,7 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.broker import image_topics
 from raftlog.broker.image_topics import PatternTopics
 from raftlog.coordinator.group import (
     assignors,
@@ -114,6 +115,12 @@ def a_pattern_keeps_topics_that_are_deleted(patch: Any) -> None:
 @told_by("tests/broker/test_image_topics.py")
 def topics_that_appear_during_a_search_are_not_matched(patch: Any) -> None:
     patch.edit(PatternTopics.find, "names, seen)", "names)")
+
+
+@mutant
+@told_by("tests/broker/test_image_topics.py")
+def groups_do_not_notice_new_partitions(patch: Any) -> None:
+    patch(image_topics, "_have_equal_sizes", lambda before, now: True)
 
 
 @mutant

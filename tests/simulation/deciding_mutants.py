@@ -218,7 +218,7 @@ def a_late_completion_ends_the_next_transaction(patch: Any) -> None:
 @mutant
 @told_by(TRANSACTIONS)
 def a_transactional_id_expires_in_the_middle_of_its_end(patch: Any) -> None:
-    patch.edit(TransactionCoordinator._expired, " if current.phase in IDLE", "")
+    patch.edit(TransactionCoordinator._expired, "current.phase in IDLE and ", "")
 
 
 @mutant

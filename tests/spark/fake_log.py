@@ -184,6 +184,7 @@ class FakeLog:
         app.router.add_post(paths.PRODUCE, self._produce)
         app.router.add_get(paths.COORDINATOR, self._find_coordinator)
         app.router.add_post(paths.INIT_TRANSACTIONS, self._init)
+        app.router.add_get(paths.TRANSACTION, self._describe_transaction)
         app.router.add_get(paths.TRANSACTION_SET, self._describe_set)
         app.router.add_post(paths.END_TRANSACTION_SET, self._end_set)
         self._runner = web.AppRunner(app, handler_cancellation=True)
@@ -310,6 +311,10 @@ class FakeLog:
         while made is None:
             made = self._decide(self._coordinator.init, name, body.timeout_ms, self._producers)
         return web.Response(body=encode_json(made), content_type=media.JSON)
+
+    async def _describe_transaction(self, request: web.Request) -> web.Response:
+        known = self._transactions.require(request.match_info["transactional_id"])
+        return web.Response(body=encode_json(known.info()), content_type=media.JSON)
 
     async def _describe_set(self, request: web.Request) -> web.Response:
         known = describe_set(self._transactions, request.match_info["set_id"])

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from fake_log import FakeLog
 
-from pyspark_raftlog.commits import Work, Written, batch_work, query_work
+from pyspark_raftlog.commits import Attempt, Work, Written, batch_work, query_work
 from pyspark_raftlog.sink import SinkOptions, parse_sink_options
 from pyspark_raftlog.writer import RaftlogStreamWriter, RaftlogWriter, _abort, _commit, write_rows
-from raftlog.errors import ConfigError, FencedError, InvalidRequestError
+from raftlog.errors import ConfigError, FencedError, InvalidRequestError, UnknownOutcomeError
 
 WORK = Work("sink", run="query", number=0)
 
@@ -22,9 +22,9 @@ def options(log: FakeLog, **more: str) -> SinkOptions:
     return parse_sink_options({"bootstrap": log.url, "topic": "out", **more}, overwrite=False)
 
 
-def task(log: FakeLog, attempt: str, values: Iterable[str], work: Work = WORK) -> Written:
+def task(log: FakeLog, attempt: str, values: Iterable[str], work: Work = WORK, task_id: int = 0) -> Written:
     rows = pa.record_batch([pa.array(list(values))], ["value"])
-    return write_rows(options(log), {"value": "value"}, iter([rows]), work, attempt)
+    return write_rows(options(log), {"value": "value"}, iter([rows]), work, Attempt(attempt, task_id))
 
 
 def stored(log: FakeLog) -> list[str]:
@@ -74,6 +74,15 @@ def test_a_batch_that_spark_does_again_after_its_commit_is_not_written_again(out
     assert stored(out) == list("abcdef")
 
 
+def test_a_commit_without_an_answer_tells_of_the_doubt(out):
+    """The user of a batch query would run it again, and have its rows twice."""
+    messages = [task(out, "0.0", "abc")]
+    out.lose_ends = 100
+    with pytest.raises(UnknownOutcomeError, match=r"'sink' may be committed or not.*look whether its rows are there"):
+        _commit(options(out, timeoutMs="200"), messages)
+    assert stored(out) == list("abc")
+
+
 def test_a_batch_that_was_done_before_is_said_to_be(out, caplog):
     """It is as it should be after a crash, and a loss where one micro-batch writes to one topic twice."""
     _commit(options(out), [task(out, "0.0", "abc")])
@@ -90,7 +99,7 @@ def test_a_copy_of_a_checkpoint_writes_to_another_topic(out):
     query, fork = query_work("q", 7, "out"), query_work("q", 7, "fork")
     _commit(options(out), [task(out, "0.0", "abc", query)])
     rows = pa.record_batch([pa.array(list("abc"))], ["value"])
-    written = write_rows(options(out, topic="fork"), {"value": "value"}, iter([rows]), fork, "0.0")
+    written = write_rows(options(out, topic="fork"), {"value": "value"}, iter([rows]), fork, Attempt("0.0"))
     _commit(options(out), [written])
 
     assert [record.value for record in out.records("fork")] == [b"a", b"b", b"c"]
@@ -120,15 +129,40 @@ def test_of_two_drivers_that_do_the_same_batch_one_commits(out):
     assert stored(out) == list("abcde")
 
 
-def test_a_commit_whose_tasks_were_done_again_commits_nothing(out):
+def test_a_task_of_another_driver_under_the_same_name_fences_nothing(out):
+    """The driver that was thought dead commits all of its rows; its successor's count as a repetition."""
     zombie = [task(out, "0.0", "abc"), task(out, "1.0", "de")]
-    mine = [task(out, "0.0", "abc")]
-    with pytest.raises((FencedError, InvalidRequestError)):
-        _commit(options(out), zombie)
-    assert stored(out) == []
-    _abort(options(out), mine, None)
-    _commit(options(out), [task(out, "0.0", "abc"), task(out, "1.0", "de")])
+    mine = [task(out, "0.0", "abc", task_id=7)]
+    _commit(options(out), zombie)
+    _commit(options(out), mine)
     assert stored(out) == list("abcde")
+
+
+@pytest.mark.parametrize("work", [WORK, batch_work("mine"), batch_work(None)], ids=["stream", "named", "batch"])
+def test_a_repeated_stage_leaves_the_attempts_alone_that_spark_accepted(out, work):
+    """A stage whose shuffle was lost numbers its attempts from 0 again, and the old ones run on."""
+    accepted = task(out, "0.0", "abc", work, task_id=1)
+    task(out, "0.0", "abc", work, task_id=3)
+    _commit(options(out), [accepted, task(out, "1.0", "de", work, task_id=2)])
+    assert stored(out) == list("abcde")
+
+
+@pytest.mark.parametrize("work", [WORK, batch_work(None)], ids=["stream", "batch"])
+def test_an_attempt_of_a_repeated_stage_may_be_the_accepted_one(out, work):
+    task(out, "0.0", "a", work, task_id=1)
+    _commit(options(out), [task(out, "0.0", "abc", work, task_id=3)])
+    assert stored(out) == list("abc")
+
+
+def test_the_ids_of_a_stream_are_used_again(out):
+    """Partitions remember each producer for a day: a producer for each batch would be many."""
+    first = task(out, "0.0", "a")
+    _commit(options(out), [first])
+    second = task(out, "0.0", "b", replace(WORK, number=1), task_id=9)
+    assert first.member is not None
+    assert second.member is not None
+    assert second.member.transactional_id == first.member.transactional_id
+    assert second.member.producer_id == first.member.producer_id
 
 
 def test_an_abort_after_a_commit_undoes_nothing(out):

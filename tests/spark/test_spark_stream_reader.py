@@ -302,6 +302,20 @@ def test_a_topic_that_was_recreated_is_a_loss_between_runs_and_while_running(top
     assert tolerant.latestOffset(end, ALL) == end
 
 
+def test_an_available_now_run_ends_where_a_topic_ends_that_was_recreated_meanwhile(topic):
+    """Not at the offset where the one before ended: the new one may never have so many records."""
+    bounded = reader(topic, timeoutMs="200", failOnDataLoss="false", maxOffsetsPerTrigger="20")
+    bounded.prepareForTriggerAvailableNow()
+    first = bounded.latestOffset(bounded.initialOffset(), ReadMaxRows(20))
+    topic.create("t", partitions=2)
+    topic.append("t", [b"new"] * 3, 0)
+
+    second = bounded.latestOffset(first, ReadMaxRows(20))
+    assert offsets(second) == at(3, 0)
+    topic.append("t", [b"late"] * 3, 0)
+    assert bounded.latestOffset(second, ReadMaxRows(20)) == second
+
+
 @pytest.mark.parametrize("subscription", [{"subscribe": "t,other"}, {"assign": '{"t": [0, 1], "other": [0]}'}])
 def test_a_stream_goes_on_without_a_topic_that_was_deleted_if_losses_are_allowed(topic, subscription):
     topic.create("other")

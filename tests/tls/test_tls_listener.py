@@ -18,10 +18,10 @@ from tls_support import Authority
 
 from raftlog.broker.lean.routes import LeanRoutes
 from raftlog.broker.listener import Listener
-from raftlog.errors import RaftlogError, UnreachableError
+from raftlog.errors import OverloadedError, RaftlogError, UnreachableError
 from raftlog.model import Address
 from raftlog.runtime import SystemClock
-from raftlog.serving import tls_listener
+from raftlog.serving import handshakes, tls_listener
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.listener import AiohttpListener, ListenerLimits
@@ -211,6 +211,102 @@ async def test_a_peer_that_does_not_complete_the_handshake_is_closed(
                     await reader.read()
         writer.close()
         assert b"hello" in await ask(session, address)
+
+
+class Greeter:
+    """A raw connection whose TLS is done by hand."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._received, self._sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = client_context(TlsFiles(ca_file=authority.ca_file))
+        self._tls = context.wrap_bio(self._received, self._sent, server_hostname="localhost")
+        self.socket = socket.socket()
+        self.socket.setblocking(False)
+
+    def step(self) -> tuple[bytes, bool]:
+        """Return what is to be sent next, and whether the handshake is complete."""
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return self._sent.read(), False
+        return self._sent.read(), True
+
+    async def receive(self) -> bytes:
+        received = await self._loop.sock_recv(self.socket, 65_536)
+        self._received.write(received)
+        return received
+
+    async def complete(self, address: Address) -> None:
+        await self._loop.sock_connect(self.socket, address[:2])
+        is_complete = False
+        while not is_complete:
+            sent, is_complete = self.step()
+            await self._loop.sock_sendall(self.socket, sent)
+            if not is_complete:
+                await self.receive()
+
+
+async def test_handshakes_that_go_on_at_the_same_moment_share_no_turn_of_the_loop(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+):
+    """200 of them held the loop for 77 ms, with the cheapest kind of key."""
+    monkeypatch.setattr(handshakes, "TURN_S", 0.0)
+    loop, turns, is_over, steps = asyncio.get_running_loop(), 0, False, list[int]()
+    do_handshake = ssl.SSLObject.do_handshake
+
+    def noted(tls: ssl.SSLObject) -> None:
+        if tls.server_side:
+            steps.append(turns)
+        do_handshake(tls)
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if not is_over:
+            loop.call_soon(turn)
+
+    monkeypatch.setattr(ssl.SSLObject, "do_handshake", noted)
+    async with asyncio.timeout(30), broker_listening(context_of(authority.issue("node"))) as address:
+        greeters = [Greeter(authority) for _ in range(30)]
+        hellos = [each.step()[0] for each in greeters]
+        for each, hello in zip(greeters, hellos, strict=True):
+            await loop.sock_connect(each.socket, address[:2])
+            await loop.sock_sendall(each.socket, hello[:7])
+        while len(steps) < 2 * len(greeters):  # Each has begun, and has looked at these bytes.
+            await asyncio.sleep(0.01)
+        steps.clear()
+        turn()
+        for each, hello in zip(greeters, hellos, strict=True):
+            each.socket.send(hello[7:])
+        for each in greeters:
+            assert await each.receive()
+            each.socket.close()
+        is_over = True
+    assert len(set(steps)) == len(greeters)
+
+
+@LISTENERS
+async def test_a_refused_connection_ends_although_its_peer_does_not_end_it(
+    authority: Authority, listener: Serving, monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing counts such connections, so they must not wait for their peers: TLS does so for 30 s."""
+    enter = ConnectionLimits.enter
+
+    def full(limits: ConnectionLimits, address: str) -> None:
+        if limits._name == "test":
+            raise OverloadedError("there are too many")
+        enter(limits, address)
+
+    monkeypatch.setattr(ConnectionLimits, "enter", full)
+    async with listener(context_of(authority.issue("node"))) as address:
+        refused = Greeter(authority)
+        async with asyncio.timeout(15):
+            await refused.complete(address)
+            with suppress(ConnectionError):
+                while await refused.receive():
+                    pass
+        refused.socket.close()
 
 
 @LISTENERS

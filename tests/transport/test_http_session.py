@@ -133,6 +133,25 @@ async def test_an_answer_has_its_date_and_at_most_so_many_bytes(address: Address
             await short.request("GET", address, "/frame", timeout_ms=5_000)
 
 
+async def test_cookies_of_a_peer_are_neither_kept_nor_sent():
+    """A proxy that set one with each answer made all later requests too large."""
+    sent = list[str]()
+
+    async def bake(request: web.Request) -> web.Response:
+        sent.append(request.headers.get("Cookie", ""))
+        answer = web.json_response({})
+        answer.set_cookie(f"c{len(sent)}", "x" * 3_000)
+        return answer
+
+    app = web.Application()
+    app.router.add_get("/", bake)
+    async with TestServer(app, host="127.0.0.1") as server, HttpSession() as session:
+        assert server.port is not None
+        for _ in range(4):
+            await session.request("GET", Address("localhost", server.port), "/", timeout_ms=5_000)
+    assert sent == [""] * 4
+
+
 async def test_the_dial_map_replaces_the_address(address: Address):
     async with HttpSession(dial={"broker.example:9400": str(address)}) as session:
         answer = await session.request("GET", Address("broker.example", 9400), "/frame", timeout_ms=5_000)

@@ -11,7 +11,7 @@ from raftlog.broker.console.replicas import topic_replicas
 from raftlog.broker.console.sampler import Sampler
 from raftlog.broker.console.static_files import INDEX, StaticFile, load
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, json_response
+from raftlog.broker.http import check_query, json_bytes, json_response
 from raftlog.broker.openapi.parameters import CONSOLE_GROUP, CONSOLE_TOPIC_NAME
 from raftlog.broker.topic_reads.stream_encoders import EVENT_STREAM
 from raftlog.errors import ErrorCode, NotFoundError
@@ -21,6 +21,7 @@ from raftlog.security.identity import Sender
 from raftlog.serving.streams import StreamedResponse, StreamLimits
 from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
+from raftlog.wire.codec import encode_json
 from raftlog.wire.console import ConsoleSession
 from raftlog.wire.negotiation import content_coding
 
@@ -138,4 +139,5 @@ class ConsoleRoutes:
     async def topic(self, request: web.Request) -> web.Response:
         """Return the logs of a topic's replicas on all brokers: pages cannot follow redirects to other brokers."""
         check_query(request)
-        return json_response(await topic_replicas(self._context, request.match_info["topic"]))
+        found = await topic_replicas(self._context, request.match_info["topic"])
+        return json_bytes(await in_worker(encode_json, found))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from raftlog.broker.kafka.admin_calls import AdminRequest, Result, each, require_few, special_number
+from raftlog.broker.kafka.admin_calls import LARGE_ENTRIES, AdminRequest, Result, each, require_few, special_number
 from raftlog.broker.kafka.call import Handlers, KafkaCall, Served
 from raftlog.broker.kafka.error_numbers import error_number
-from raftlog.errors import InvalidRequestError, RaftlogError
+from raftlog.errors import InvalidRequestError, RaftlogError, UnknownOutcomeError
 from raftlog.metadata_quorum.controller.security import decide_acls
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.model import CLUSTER_RESOURCE, Acl, AclOperation, AclResource, full_principal
+from raftlog.model import CLUSTER_RESOURCE, Acl, AclOperation, AclResource, acl_order, full_principal
 from raftlog.runtime import in_slices
 from raftlog.schema import from_plain
+from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
 from raftlog.wire.admin import AclFilter, AclsRequest
 from raftlog.wire.kafka.messages.create_acls import (
@@ -149,13 +150,14 @@ async def describe_acls(call: KafkaCall, request: DescribeAclsRequest) -> Descri
     except RaftlogError as error:
         return DescribeAclsResponse(error_code=error_number(error), error_message=error.message)
     found = [acl async for acl in in_slices(image.acls, 512) if wanted.fits(acl)]
-    call.is_large = len(found) > 500
-    return DescribeAclsResponse(error_message=None, resources=_by_resource(found))
+    call.is_large = len(found) > LARGE_ENTRIES
+    resources = await in_worker(_by_resource, found) if call.is_large else _by_resource(found)
+    return DescribeAclsResponse(error_message=None, resources=resources)
 
 
 def _by_resource(acls: Iterable[Acl]) -> list[DescribeAclsResource]:
     grouped: defaultdict[tuple[int, str, int], list[AclDescription]] = defaultdict(list)
-    for acl in sorted(acls):
+    for acl in sorted(acls, key=acl_order):
         grouped[_resource(acl)].append(
             AclDescription(
                 principal=full_principal(acl.principal),
@@ -269,7 +271,12 @@ async def delete_acls(call: KafkaCall, request: DeleteAclsRequest) -> DeleteAcls
         return DeleteAclsResponse(filter_results=[_deleted(refusal)] * len(request.filters))
     admin = AdminRequest.begin(call)
     results = await each(request.filters, partial(_delete, admin))
-    call.is_large = sum(len(one) for one in results if isinstance(one, list)) > 500
+    deleted = sum(len(one) for one in results if isinstance(one, list))
+    call.is_large = call.is_large or deleted > LARGE_ENTRIES
+    return await in_worker(_deletions, results) if call.is_large else _deletions(results)
+
+
+def _deletions(results: Sequence[Result[list[Acl]]]) -> DeleteAclsResponse:
     return DeleteAclsResponse(filter_results=[_deleted(one) for one in results])
 
 
@@ -279,16 +286,27 @@ async def _delete(admin: AdminRequest, request: DeleteAclsFilter) -> list[Acl]:
         return await _delete_by(admin, command)
     image = await admin.image()
     matching = [acl async for acl in in_slices(image.acls, 512) if wanted.fits(acl)]
-    deleted = []
-    for acl in matching:
-        exact = from_plain(AclFilter, {field: getattr(acl, field) for field in Acl.__slots__})
-        deleted += await _delete_by(admin, exact)
+    results = await each(matching, partial(_delete_exactly, admin))
+    deleted = [acl for one in results if not isinstance(one, RaftlogError) for acl in one]
+    failed = next((one for one in results if isinstance(one, RaftlogError)), None)
+    if failed is not None:
+        raise (
+            failed
+            if not deleted
+            else UnknownOutcomeError(
+                f"{len(deleted):,} of {len(matching):,} rules were deleted; then: {failed.message}", code=failed.code
+            )
+        )
     return deleted
+
+
+async def _delete_exactly(admin: AdminRequest, acl: Acl) -> list[Acl]:
+    return await _delete_by(admin, from_plain(AclFilter, {field: getattr(acl, field) for field in Acl.__slots__}))
 
 
 async def _delete_by(admin: AdminRequest, command: AclFilter) -> list[Acl]:
     answer = await admin.send(paths.DELETE_ACLS, command)
-    return list(from_plain(AclsRequest, answer.result, ignore_unknown=True).acls)
+    return list((await in_worker(from_plain, AclsRequest, answer.result, ignore_unknown=True)).acls)
 
 
 def _deleted(result: Result[list[Acl]]) -> DeleteAclsFilterResult:

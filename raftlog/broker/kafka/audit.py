@@ -33,7 +33,8 @@ async def audited(
     reason, is_denied = "", False
     try:
         response = await work
-        failed = await in_worker(has_error, response) if call.has_many else has_error(response)
+        is_large = call.has_many or call.is_large
+        failed = await in_worker(has_error, response) if is_large else has_error(response)
         outcome = "failed" if failed else "allowed"
         return response
     except (AuthenticationError, AuthorizationError):

@@ -33,6 +33,7 @@ from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.metadata_quorum.records import ALL_BROKERS, ConfigValue
 from raftlog.model import BrokerId
 from raftlog.runtime import in_slices
+from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
 from raftlog.wire.admin import AlterTopicRequest, BrokerConfigsRequest
 from raftlog.wire.kafka.messages import alter_configs as alter
@@ -65,6 +66,8 @@ _INSTEAD: Final = {
 }
 _MOST_SHOWN_RESOURCES: Final = 2_000
 """The most resources of one DescribeConfigs: each has some 30 settings."""
+_SETTING_BYTES, _SYNONYM_BYTES = 300, 150
+"""About what a setting takes in an answer, with its objects until it is encoded."""
 
 
 def number_of(kind: int, error: RaftlogError) -> int:
@@ -110,12 +113,19 @@ async def describe_configs(call: KafkaCall, request: DescribeConfigsRequest) -> 
     results = []
     async for resource in in_slices(resources, 8):
         try:
-            found = _described(call, image, resource)
+            shown = _shown(request, resource, _described(call, image, resource))
+            call.hold_answer(_bytes_of(shown))
         except RaftlogError as error:
-            results.append(_undescribed(resource, error))
-        else:
-            results.append(_shown(request, resource, found))
+            shown = _undescribed(resource, error)
+        results.append(shown)
     return DescribeConfigsResponse(results=results)
+
+
+def _bytes_of(shown: DescribeConfigsResult) -> int:
+    """Return about how much memory a resource takes in an answer."""
+    synonyms = sum(len(one.synonyms) for one in shown.configs)
+    documentation = sum(len(one.documentation or "") for one in shown.configs)
+    return _SETTING_BYTES * len(shown.configs) + _SYNONYM_BYTES * synonyms + documentation
 
 
 def _described(call: KafkaCall, image: MetadataImage, resource: DescribeConfigsResource) -> Iterable[Described]:
@@ -270,7 +280,7 @@ async def _change_topic(
     configs = with_own_durability(changes, static_topic_defaults(admin.context.config), replicas)
     command = AlterTopicRequest(topic=topic.topic, configs=configs)
     if validate_only:
-        decide_alteration(image, command)
+        await in_worker(decide_alteration, image, command)
     else:
         await admin.send(paths.ALTER_TOPIC, command)
 

@@ -22,7 +22,7 @@ from raftlog.broker.kafka.pending import Pending, Reply, reply_to
 from raftlog.broker.kafka.pipeline import Pipeline
 from raftlog.broker.kafka.quotas import KafkaQuotas
 from raftlog.broker.kafka.received import ReceivedBytes
-from raftlog.broker.kafka.server import AHEAD_BYTES, MAX_PIPELINED, KafkaServer
+from raftlog.broker.kafka.server import AHEAD_BYTES, MAX_PIPELINED, UNAUTHENTICATED_FRAME_BYTES, KafkaServer
 from raftlog.broker.lean.deadline import Deadline
 from raftlog.broker.lean.muting import peer_has_disconnected
 from raftlog.errors import OverloadedError, RaftlogError
@@ -80,6 +80,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._unread: asyncio.TimerHandle | None = None
         """Set while received bytes wait for the broker's memory, or unread ones for a request before them."""
         self._is_paused = self._ending = self._lost = False
+        self._is_unauthenticated = True
+        """Whether it may have to show credentials before it may send large frames."""
         self._refused: object = None
         """The error after which nothing more is read; None: there was none."""
 
@@ -179,13 +181,21 @@ class KafkaConnection(asyncio.BufferedProtocol):
                     return False
                 if not takes:
                     return True
+                self._limit_frames()
                 found = self._input.next_frame()
                 if found is None:
                     return False
                 self._take(*found)
         except KafkaProtocolError as error:
-            self._refuse(error)
+            self._refuse(f"{error.message}; it has shown no credentials" if self._is_unauthenticated else error)
         return False
+
+    def _limit_frames(self) -> None:
+        """Set the limit of the next frame: it is small until the client has shown credentials, if it needs some."""
+        if self._is_unauthenticated:
+            self._is_unauthenticated = self._server.dispatch.is_unauthenticated(self._state)
+            most = self._server.max_frame_bytes
+            self._input.max_frame_bytes = min(UNAUTHENTICATED_FRAME_BYTES, most) if self._is_unauthenticated else most
 
     @property
     def _ahead(self) -> int | None:

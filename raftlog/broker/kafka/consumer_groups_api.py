@@ -15,6 +15,7 @@ from raftlog.broker.kafka.topics import topic_id_of, uuid_of
 from raftlog.coordinator.group.assignors import ASSIGNORS
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.runtime import in_slices
 from raftlog.wire.groups import (
     JOIN_EPOCH,
     Assignor,
@@ -31,6 +32,7 @@ from raftlog.wire.kafka.messages.consumer_group_heartbeat import (
 )
 
 _LARGE = 500
+_SLICE = 256
 
 
 async def handle_consumer_group_heartbeat(
@@ -40,14 +42,14 @@ async def handle_consumer_group_heartbeat(
     access = call.context.access
     try:
         access.require(call.sender, "read", "group", request.group_id)
-        for topic in request.subscribed_topic_names or ():
+        async for topic in in_slices(request.subscribed_topic_names or (), _SLICE):
             if not access.may(call.sender, "describe", "topic", topic):
                 return _failed(
                     request, KafkaError.TOPIC_AUTHORIZATION_FAILED, f"the sender may not describe {topic!r:.300}"
                 )
         response = await call.context.groups.heartbeat(
             request.group_id,
-            _plain(call, request),
+            _plain(call, request, await _owned(call.context.image, request)),
             client_host=call.sender.host or call.connection.peer.address,
             timeout_ms=timeout_ms(call),
         )
@@ -59,11 +61,13 @@ async def handle_consumer_group_heartbeat(
         heartbeat_interval_ms=response.heartbeat_interval_ms,
     )
     if request.member_epoch >= JOIN_EPOCH:
-        answer.assignment = _assignment(call, response)
+        answer.assignment = await _assignment(call, response)
     return answer
 
 
-def _plain(call: KafkaCall, request: ConsumerGroupHeartbeatRequest) -> GroupHeartbeatRequest:
+def _plain(
+    call: KafkaCall, request: ConsumerGroupHeartbeatRequest, owned: tuple[TopicPartitions, ...] | None
+) -> GroupHeartbeatRequest:
     assignor = request.server_assignor
     if assignor is not None and assignor not in ASSIGNORS:
         raise InvalidRequestError(
@@ -82,29 +86,29 @@ def _plain(call: KafkaCall, request: ConsumerGroupHeartbeatRequest) -> GroupHear
         pattern=request.subscribed_topic_regex,
         assignor=cast("Assignor | None", assignor),
         rebalance_timeout_ms=request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else None,
-        owned=_owned(call.context.image, request),
+        owned=owned,
     )
 
 
-def _owned(image: MetadataImage, request: ConsumerGroupHeartbeatRequest) -> tuple[TopicPartitions, ...] | None:
+async def _owned(image: MetadataImage, request: ConsumerGroupHeartbeatRequest) -> tuple[TopicPartitions, ...] | None:
     """Return the partitions that a member reports; it cannot read those of topics that no longer exist."""
     if request.topic_partitions is None:
         return None
     found = []
-    for part in request.topic_partitions:
+    async for part in in_slices(request.topic_partitions, _SLICE):
         topic = image.topics.get(topic_id_of(part.topic_id))
         if topic is not None:
             found.append(TopicPartitions(topic=topic.topic, partitions=tuple(part.partitions)))
     return tuple(found)
 
 
-def _assignment(call: KafkaCall, response: GroupHeartbeatResponse) -> Assignment:
+async def _assignment(call: KafkaCall, response: GroupHeartbeatResponse) -> Assignment:
     image, access = call.context.image, call.context.access
     parts = [
         ConsumerGroupHeartbeatResponseTopicPartitions(
             topic_id=uuid_of(topic.topic_id), partitions=list(part.partitions)
         )
-        for part in response.assignment
+        async for part in in_slices(response.assignment, _SLICE)
         if (topic := image.topic(part.topic)) is not None and access.sees(call.sender, "topic", part.topic)
     ]
     call.is_large = sum(len(part.partitions) for part in parts) > _LARGE

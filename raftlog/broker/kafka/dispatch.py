@@ -21,9 +21,11 @@ from raftlog.broker.kafka.call import (
 )
 from raftlog.broker.kafka.error_numbers import error_number
 from raftlog.broker.kafka.failures import failed_response
-from raftlog.errors import AuthenticationError, ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.errors import AuthenticationError, ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
+from raftlog.model import AclResource
 from raftlog.security.authenticators import Identified
 from raftlog.security.guard import Guard
+from raftlog.security.identity import Sender
 from raftlog.security.kafka_apis import CHANGES, KAFKA
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire.kafka.api_keys import API_VERSIONS
@@ -34,6 +36,10 @@ from raftlog.wire.kafka.reader import LOOP_ELEMENTS, PRODUCE_ELEMENTS, Buffer
 
 _log = logging.getLogger(__name__)
 _PRODUCE = 0
+_KINDS: tuple[AclResource, ...] = ("topic", "group", "transactional_id", "cluster")
+"""The right to describe one of these comes with nearly every other right."""
+_COUNTED_BYTES = 64 << 10
+"""Larger answers count until they are sent, unless their handlers have counted them."""
 
 
 @dataclass(slots=True)
@@ -62,11 +68,22 @@ class KafkaAnswer:
             self.response.throttle_time_ms = throttle_ms
 
     async def encode(self) -> list[Buffer]:
-        """Return the frame; empty: nothing is sent.
+        """Return the frame; empty: nothing is sent. A large one counts until it is sent.
 
         Raises:
+            ClosesConnectionError: too many bytes wait for slow readers. Something may have been done.
             RuntimeError: a handler made a message that its version cannot have.
         """
+        parts = await self._encoded()
+        size = sum(map(len, parts))
+        if size > _COUNTED_BYTES and not self.call.held_bytes:
+            try:
+                self.call.hold_answer(size)
+            except OverloadedError as error:
+                raise ClosesConnectionError(error.message) from None
+        return parts
+
+    async def _encoded(self) -> list[Buffer]:
         if self.response is None:
             return []
         try:
@@ -182,6 +199,15 @@ class KafkaDispatch:
                 raise AuthenticationError("the connection's credentials no longer count")
             call.sender = self.guard.admit(route, connection.identified, connection.peer, None)
         return call
+
+    def is_unauthenticated(self, connection: KafkaConnectionState) -> bool:
+        """Return whether a connection has shown no credentials, and no rule lets it do anything without some."""
+        if self.guard is None or connection.peer.certificate is not None:
+            return False
+        if connection.sasl is not None and connection.sasl.is_done:
+            return False
+        access, nobody = self.guard.access, Sender(host=connection.peer.address)
+        return access.mode == "acl" and not any(access.may_somewhere(nobody, "describe", kind) for kind in _KINDS)
 
     def _is_known(self, connection: KafkaConnectionState) -> bool:
         """Return whether the principal is known, and still counts."""

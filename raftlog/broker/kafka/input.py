@@ -17,24 +17,24 @@ class KafkaInput:
     """What has been received and not been taken as a frame yet.
 
     Args:
-        max_frame_bytes: limit of a frame's length, which is checked before there is a buffer for it.
+        max_frame_bytes: limit of a frame's length, which is checked before there is a buffer for it; it may change.
         take_buffer: returns a buffer for a large frame.
     """
 
     __slots__ = (
         "_frame",
-        "_max_frame_bytes",
         "_small",
         "_start",
         "_take_buffer",
         "_uncounted",
         "frames",
         "held",
+        "max_frame_bytes",
         "received",
     )
 
     def __init__(self, *, max_frame_bytes: int, take_buffer: Callable[[int], memoryview]) -> None:
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._take_buffer = take_buffer
         self._small = bytearray(SMALL_BYTES)
         self._start = 0
@@ -111,7 +111,7 @@ class KafkaInput:
         if available < LENGTH_BYTES:
             return None
         begin = self._start + LENGTH_BYTES
-        length = frame_length(memoryview(self._small)[self._start : begin], max_bytes=self._max_frame_bytes)
+        length = frame_length(memoryview(self._small)[self._start : begin], max_bytes=self.max_frame_bytes)
         if available >= LENGTH_BYTES + length:
             self._start = begin + length
             self.frames += 1

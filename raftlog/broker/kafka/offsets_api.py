@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -125,7 +126,9 @@ async def handle_delete_records(call: KafkaCall, request: DeleteRecordsRequest) 
     """Delete the records below an offset, for each partition."""
     call.is_large = _require_few(sum(len(topic.partitions) for topic in request.topics)) > _LARGE
     named = [(topic.name, one) for topic in request.topics for one in topic.partitions]
-    starts = await each(named, partial(_deleted, call, request.timeout_ms), at_once=_DELETIONS)
+    limit_ms = min(request.timeout_ms, call.context.config.broker.request_timeout_ms)
+    deadline = asyncio.get_running_loop().time() + limit_ms / 1_000  # All of them have the time-out together.
+    starts = await each(named, partial(_deleted, call, deadline), at_once=_DELETIONS)
     answers = (_deletion(one.partition_index, start) for (_, one), start in zip(named, starts, strict=True))
     return DeleteRecordsResponse(
         topics=[
@@ -135,10 +138,11 @@ async def handle_delete_records(call: KafkaCall, request: DeleteRecordsRequest) 
     )
 
 
-async def _deleted(call: KafkaCall, timeout_ms: int, named: tuple[str, DeleteRecordsPartition]) -> Offset:
+async def _deleted(call: KafkaCall, deadline: float, named: tuple[str, DeleteRecordsPartition]) -> Offset:
     topic, one = named
+    left_ms = round(1_000 * (deadline - asyncio.get_running_loop().time()))
     return await call.services.offsets.delete_before(
-        topic, one.partition_index, one.offset, timeout_ms=timeout_ms, sender=call.sender
+        topic, one.partition_index, one.offset, timeout_ms=left_ms, sender=call.sender
     )
 
 

@@ -7,7 +7,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from raftlog.broker.kafka.admin_calls import AdminRequest, repeated, require_few, require_once, special_number
+from raftlog.broker.kafka.admin_calls import (
+    LARGE_ENTRIES,
+    AdminRequest,
+    repeated,
+    require_few,
+    require_once,
+    special_number,
+)
 from raftlog.broker.kafka.call import MANY_ELEMENTS, Handlers, KafkaCall, Served
 from raftlog.broker.kafka.error_numbers import error_number
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, RaftlogError
@@ -19,6 +26,7 @@ from raftlog.schema import from_plain
 from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
 from raftlog.wire.admin import (
+    AdminResponse,
     ElectedLeader,
     ElectionPartition,
     ElectLeadersResponse,
@@ -164,8 +172,10 @@ async def list_reassignments(
     except RaftlogError as error:
         return listing.ListPartitionReassignmentsResponse(error_code=error_number(error), error_message=error.message)
     found: defaultdict[str, list[listing.OngoingPartitionReassignment]] = defaultdict(list)
+    count = 0
     async for topic, number, state in in_slices(image.partitions(), 512):
         if (state.adding or state.removing) and (wanted is None or (topic.topic, number) in wanted):
+            count += 1
             moving = listing.OngoingPartitionReassignment(
                 partition_index=number,
                 replicas=list(state.replicas),
@@ -173,6 +183,7 @@ async def list_reassignments(
                 removing_replicas=list(state.removing),
             )
             found[topic.topic].append(moving)
+    call.is_large = count > LARGE_ENTRIES
     topics = [listing.OngoingTopicReassignment(name=name, partitions=found[name]) for name in found]
     return listing.ListPartitionReassignmentsResponse(error_message=None, topics=topics)
 
@@ -195,9 +206,11 @@ async def elect_leaders(call: KafkaCall, request: ElectLeadersRequest) -> KafkaE
             ]
             results = await _elect_named(admin, image, request.election_type, named)
             return await in_worker(_elections, results) if call.has_many else _elections(results)
+        call.is_large = True  # It may be about every partition of the cluster.
         if request.election_type == UNCLEAN:
-            return _elections(_refused_unclean(image))
-        return _elections(_outcomes(image, PREFERRED, await _elect(admin, PREFERRED, None)))
+            return await in_worker(lambda: _elections(_refused_unclean(image)))
+        answer = await _elect(admin, PREFERRED, None)
+        return await in_worker(lambda: _elections(_outcomes(image, PREFERRED, answer)))
     except RaftlogError as error:
         return KafkaElectLeadersResponse(error_code=error_number(error))
 
@@ -217,26 +230,23 @@ async def _elect_named(
             error = NotFoundError(f"there is no partition {partition}"[:300])
             results[partition] = error_number(error), error.message
     if known:
-        results |= _outcomes(image, kind, await _elect(admin, kind, known))
+        results |= await in_worker(_outcomes, image, kind, await _elect(admin, kind, known))
     return results
 
 
-async def _elect(
-    admin: AdminRequest, kind: int, partitions: Sequence[TopicPartition] | None
-) -> tuple[ElectedLeader, ...]:
+async def _elect(admin: AdminRequest, kind: int, partitions: Sequence[TopicPartition] | None) -> AdminResponse:
     command = ElectionCommand(
         election="unclean" if kind == UNCLEAN else "preferred",
         partitions=None
         if partitions is None
         else tuple(ElectionPartition(topic=t, partition=n) for t, n in partitions),
     )
-    answer = await admin.send(paths.ELECT_LEADERS, command)
-    return from_plain(ElectLeadersResponse, answer.result, ignore_unknown=True).partitions
+    return await admin.send(paths.ELECT_LEADERS, command)
 
 
-def _outcomes(
-    image: MetadataImage, kind: int, elected: Sequence[ElectedLeader]
-) -> dict[TopicPartition, tuple[int, str | None]]:
+def _outcomes(image: MetadataImage, kind: int, answer: AdminResponse) -> dict[TopicPartition, tuple[int, str | None]]:
+    """Return the outcome of each election that the controller held or refused."""
+    elected = from_plain(ElectLeadersResponse, answer.result, ignore_unknown=True).partitions
     return {TopicPartition(one.topic, one.partition): (_number(image, kind, one), one.error or None) for one in elected}
 
 

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable
 
 from raftlog.broker.kafka.dispatch import KafkaDispatch
+from raftlog.broker.kafka.input import SMALL_BYTES
 from raftlog.broker.quotas import QuotaGate
 from raftlog.serving.connections import LOG_INTERVAL_S
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.request_metrics import RequestMetrics
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.wire.kafka.api_keys import APIS
-from raftlog.wire.kafka.framing import MAX_FRAME_BYTES
+from raftlog.wire.kafka.framing import LENGTH_BYTES, MAX_FRAME_BYTES
 
 _log = logging.getLogger(__name__)
 IDLE_S = 600.0
@@ -23,6 +24,11 @@ AHEAD_BYTES = 8 << 10
 """So many bytes are read behind a request that is not Produce, because it may wait for long; and one more small frame.
 
 10,000 connections take less in all than `broker.max_inflight_bytes`.
+"""
+UNAUTHENTICATED_FRAME_BYTES = SMALL_BYTES - LENGTH_BYTES
+"""The largest frame of a connection without credentials, where requests need some: it fits into the small buffer.
+
+So unauthenticated clients take nothing of `broker.max_inflight_bytes`. The longest token takes half of it.
 """
 _FAILED = 500
 _REFUSED = 400

@@ -23,6 +23,7 @@ from raftlog.wire.kafka.messages.describe_topic_partitions import (
 MOST_PARTITIONS = 2_000
 """The most partitions of one page, as in Kafka (`max.request.partition.size.limit`)."""
 _SLICE = 256
+_LARGE = 500
 
 
 async def handle_describe_topic_partitions(
@@ -37,7 +38,7 @@ async def handle_describe_topic_partitions(
     alive = {broker.broker_id for broker in live_brokers(image)}
     cursor = request.cursor
     response = DescribeTopicPartitionsResponse()
-    async for name in in_slices(_names(call, request, image), _SLICE):
+    async for name in in_slices(await _names(call, request, image), _SLICE):
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if left <= 0:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=first)
@@ -48,16 +49,18 @@ async def handle_describe_topic_partitions(
         if following is not None:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=following)
             break
+    call.is_large = len(response.topics) + min(request.response_partition_limit, MOST_PARTITIONS) - left > _LARGE
     return response
 
 
-def _names(call: KafkaCall, request: DescribeTopicPartitionsRequest, image: MetadataImage) -> list[str]:
+async def _names(call: KafkaCall, request: DescribeTopicPartitionsRequest, image: MetadataImage) -> list[str]:
     """Return the names that are asked for and not below the cursor; without names, all that the sender may see."""
     begins = "" if request.cursor is None else request.cursor.topic_name
     if request.topics:
         return sorted({topic.name for topic in request.topics if topic.name >= begins})
     access = call.context.access
-    return sorted(name for name in image.names if name >= begins and access.sees(call.sender, "topic", name))
+    names = in_slices(image.names, _SLICE)
+    return sorted([name async for name in names if name >= begins and access.sees(call.sender, "topic", name)])
 
 
 def _topic(

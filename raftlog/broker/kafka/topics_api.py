@@ -28,11 +28,13 @@ from raftlog.errors import (
     StaleRouteError,
     UnknownOutcomeError,
 )
+from raftlog.metadata_quorum.controller.assignments import MAX_PARTITIONS
 from raftlog.metadata_quorum.controller.topics import decide_alteration
 from raftlog.metadata_quorum.image import TopicImage
 from raftlog.model import CLUSTER_RESOURCE, BrokerId
 from raftlog.runtime import in_slices
 from raftlog.schema import from_plain
+from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
 from raftlog.wire.admin import AlterTopicRequest
 from raftlog.wire.kafka.messages.create_partitions import (
@@ -88,7 +90,11 @@ async def create_topics(call: KafkaCall, request: CreateTopicsRequest) -> Create
 
 
 def _require_few_partitions(topics: Sequence[CreatableTopic]) -> RaftlogError | None:
-    partitions = sum(max(topic.num_partitions, len(topic.assignments), 1) for topic in topics)
+    return _too_many(sum(max(topic.num_partitions, len(topic.assignments), 1) for topic in topics))
+
+
+def _too_many(partitions: int) -> RaftlogError | None:
+    """Return the error of a request that adds so many partitions; None: it may."""
     if partitions <= MAX_NEW_PARTITIONS:
         return None
     return InvalidRequestError(
@@ -267,7 +273,7 @@ def _failed_deletion(_: KafkaCall, request: DeleteTopicsRequest, number: int) ->
 
 async def create_partitions(call: KafkaCall, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add partitions to topics, or only check whether they could be added; each topic has its own answer."""
-    refusal = require_few(call, request.topics, "topics")
+    refusal = require_few(call, request.topics, "topics") or _require_few_added(call, request.topics)
     if refusal is not None:
         return CreatePartitionsResponse(
             results=[_grown(topic, refusal) async for topic in in_slices(request.topics, 512)]
@@ -279,6 +285,18 @@ async def create_partitions(call: KafkaCall, request: CreatePartitionsRequest) -
     return CreatePartitionsResponse(
         results=[_grown(topic, result) for topic, result in zip(request.topics, results, strict=True)]
     )
+
+
+def _require_few_added(call: KafkaCall, topics: Sequence[CreatePartitionsTopic]) -> RaftlogError | None:
+    """Return the error of a request that adds too many partitions; what is refused anyway does not count."""
+    image, access, added = call.context.image, call.context.access, 0
+    for topic in topics:
+        known = image.topic(topic.name)
+        if known is None or topic.count > MAX_PARTITIONS:
+            continue
+        if access.would_allow(call.sender, "alter", "topic", topic.name):
+            added += max(0, topic.count - len(known.partitions))
+    return _too_many(added)
 
 
 async def _grow(admin: AdminRequest, twice: set[object], validate_only: bool, topic: CreatePartitionsTopic) -> None:
@@ -298,7 +316,7 @@ async def _grow(admin: AdminRequest, twice: set[object], validate_only: bool, to
     assigned = None if topic.assignments is None else tuple(tuple(one.broker_ids) for one in topic.assignments)
     command = AlterTopicRequest(topic=topic.name, partitions=topic.count, assignments=assigned)
     if validate_only:
-        decide_alteration(image, command)
+        await in_worker(decide_alteration, image, command)
     else:
         await admin.send(paths.ALTER_TOPIC, command)
 

@@ -10,6 +10,7 @@ from raftlog.broker.kafka.call import Handlers, KafkaCall, Served
 from raftlog.broker.kafka.error_numbers import error_number, error_text
 from raftlog.broker.kafka.transactions_api import TIMEOUT_MS
 from raftlog.coordinator.group.patterns import compiled
+from raftlog.coordinator.transaction.records import TransactionChanged
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, RetriableError
 from raftlog.runtime import in_slices
 from raftlog.wire.kafka.error_codes import KafkaError
@@ -22,7 +23,6 @@ from raftlog.wire.kafka.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from raftlog.wire.transactions import TransactionInfo
 
 _STATES: Final = {
     "empty": "Empty",
@@ -84,9 +84,14 @@ async def handle_list_transactions(
         return listed.ListTransactionsResponse(error_code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     names = {*_STATES.values(), *_OTHER_STATES}
     unknown = [state for state in request.state_filters if state not in names]
+    wanted = _Filter(request)
     try:
-        listing = in_slices(call.context.transactions.list_transactions(), 256)
-        found = [one async for one in listing if _is_wanted(call, one, request)]
+        found = [
+            one
+            for state in tuple(runtime.active.values())
+            async for one in in_slices(state.by_id.values(), 256)
+            if wanted.fits(one) and call.context.access.sees(call.sender, "transactional_id", one.transactional_id)
+        ]
     except InvalidRequestError as error:
         return listed.ListTransactionsResponse(error_code=error_number(error, "transactional_id"))
     call.is_large = len(found) > _MAX_ASKED
@@ -98,23 +103,33 @@ async def handle_list_transactions(
                 producer_id=one.producer_id,
                 transaction_state=_STATES[one.phase],
             )
-            for one in found
+            async for one in in_slices(found, 256)
         ],
     )
 
 
-def _is_wanted(call: KafkaCall, one: TransactionInfo, request: listed.ListTransactionsRequest) -> bool:
-    if request.state_filters and _STATES[one.phase] not in request.state_filters:
-        return False
-    if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
-        return False
-    if request.duration_filter >= 0 and not 0 <= one.began_ms <= time.time() * 1000 - request.duration_filter:
-        return False
-    if request.transactional_id_pattern and not compiled(request.transactional_id_pattern).matches(
-        one.transactional_id
-    ):
-        return False
-    return call.context.access.sees(call.sender, "transactional_id", one.transactional_id)
+class _Filter:
+    """What a ListTransactions request wants."""
+
+    def __init__(self, request: listed.ListTransactionsRequest) -> None:
+        self._states = frozenset(request.state_filters)
+        self._producers = frozenset(request.producer_id_filters)
+        self._pattern = request.transactional_id_pattern
+        self._began_by_ms = time.time() * 1000 - request.duration_filter if request.duration_filter >= 0 else None
+
+    def fits(self, one: TransactionChanged) -> bool:
+        """Return whether a transactional id is wanted.
+
+        Raises:
+            InvalidRequestError: the pattern is none.
+        """
+        if self._states and _STATES[one.phase] not in self._states:
+            return False
+        if self._producers and one.producer_id not in self._producers:
+            return False
+        if self._began_by_ms is not None and not 0 <= one.began_ms <= self._began_by_ms:
+            return False
+        return not self._pattern or compiled(self._pattern).matches(one.transactional_id)
 
 
 async def handle_describe_producers(call: KafkaCall, request: DescribeProducersRequest) -> DescribeProducersResponse:

@@ -73,7 +73,7 @@ async def describe_users(
     twice = repeated(named)
     names = list(dict.fromkeys(named)) or sorted(image.users)
     call.is_large = len(names) > 500
-    results = [_described(image, name, is_twice=name in twice) for name in names]
+    results = [_described(image, name, is_twice=name in twice) async for name in in_slices(names, 512)]
     return DescribeUserScramCredentialsResponse(error_message=None, results=results)
 
 

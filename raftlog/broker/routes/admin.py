@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import check_query, json_response, parse_integer, read_json
+from raftlog.broker.http import check_query, json_bytes, json_response, parse_integer, read_json
 from raftlog.broker.openapi.parameters import ACL_FILTER, CONSISTENCY, LIMIT, PAGE, Parameter
 from raftlog.broker.paging import Wanted, names_of
 from raftlog.broker.routes.metadata_access import administer, read_image
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.records import ALL_BROKERS, FEATURE_LEVEL
-from raftlog.model import Acl, BrokerId, Quota, UserCredential
+from raftlog.model import Acl, BrokerId, Quota, UserCredential, acl_order
+from raftlog.runtime import in_slices
 from raftlog.schema import from_plain
 from raftlog.security.passwords import scram_credential
-from raftlog.serving.workers import derive_key
+from raftlog.serving.workers import derive_key, in_worker
 from raftlog.wire import paths
 from raftlog.wire.admin import (
     AclFilter,
@@ -38,9 +39,12 @@ from raftlog.wire.admin import (
     UsersResponse,
 )
 from raftlog.wire.answers import DeletedUser, UnregisteredBroker
+from raftlog.wire.codec import encode_json
 from raftlog.wire.saslprep import prepared
 
 MIN_PASSWORD_LENGTH = 8
+_INLINE_ACLS = 500
+"""More rules are sorted and rendered in a worker thread."""
 
 
 class AdminRoutes:
@@ -137,27 +141,31 @@ class AdminRoutes:
         """List access rules, filtered by the rule's fields in the query."""
         wanted, limit = _acl_filter(request, CONSISTENCY, LIMIT), Wanted.of(request).limit
         image = await read_image(self._context, request)
-        found = sorted(acl for acl in image.acls if wanted.fits(acl))
-        return self._acls(found[:limit], matching=len(found))
+        found = [acl async for acl in in_slices(image.acls, 512) if wanted.fits(acl)]
+        return await self._acls(found, limit=limit)
 
     async def create_acls(self, request: web.Request) -> web.Response:
         check_query(request)
         command = await read_json(request, AclsRequest)
         await administer(self._context, paths.CREATE_ACLS, command, request)
-        return self._acls(command.acls, status=201)
+        return await self._acls(command.acls, status=201)
 
     async def delete_acls(self, request: web.Request) -> web.Response:
         """Delete the access rules that match the query; return them."""
         wanted = _acl_filter(request)
         answer = await administer(self._context, paths.DELETE_ACLS, wanted, request)
-        deleted = from_plain(AclsRequest, answer.result, ignore_unknown=True)
-        return self._acls(deleted.acls)
+        deleted = await in_worker(from_plain, AclsRequest, answer.result, ignore_unknown=True)
+        return await self._acls(deleted.acls)
 
-    def _acls(self, acls: Iterable[Acl], *, status: int = 200, matching: int | None = None) -> web.Response:
-        shown = tuple(acls)
-        count = len(shown) if matching is None else matching
-        answer = AclsResponse(acls=shown, authorizer=self._context.access.mode, matching=count)
-        return json_response(answer, status=status)
+    async def _acls(self, acls: Sequence[Acl], *, status: int = 200, limit: int | None = None) -> web.Response:
+        """Return rules; the first ones in their order if there is a limit."""
+
+        def render() -> bytes:
+            shown = tuple(acls) if limit is None else tuple(sorted(acls, key=acl_order)[:limit])
+            return encode_json(AclsResponse(acls=shown, authorizer=self._context.access.mode, matching=len(acls)))
+
+        body = await in_worker(render) if len(acls) > _INLINE_ACLS else render()
+        return json_bytes(body, status=status)
 
     async def quotas(self, request: web.Request) -> web.Response:
         check_query(request, CONSISTENCY)

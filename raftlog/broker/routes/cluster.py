@@ -14,6 +14,7 @@ from raftlog.errors import RetriableError
 from raftlog.metadata_quorum.image_codec import digest
 from raftlog.runtime import in_slices
 from raftlog.security.guard import sender_of
+from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
 from raftlog.wire.admin import DigestResponse
 from raftlog.wire.answers import Alive, Ready
@@ -106,7 +107,7 @@ class ClusterRoutes:
             DigestResponse(
                 node_id=self._context.config.node_id,
                 metadata_offset=self._context.listener.offset,
-                digest=digest(self._context.image),
+                digest=await in_worker(digest, self._context.image),
             )
         )
 

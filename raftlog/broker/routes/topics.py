@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from aiohttp import web
 
@@ -16,23 +16,26 @@ from raftlog.broker.openapi.parameters import CONSISTENCY, PAGE
 from raftlog.broker.paging import ALL, Wanted, names_of
 from raftlog.broker.reassignments import moving
 from raftlog.broker.routes.metadata_access import administer, read_image
-from raftlog.broker.views import topic_info, topics_as_json
+from raftlog.broker.views import topics_as_json
 from raftlog.errors import UnknownOutcomeError
 from raftlog.metadata_quorum.image import TopicImage
 from raftlog.model import CLUSTER_RESOURCE, TopicId
 from raftlog.runtime import in_slices
 from raftlog.security.guard import sender_of
+from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
 from raftlog.wire.admin import (
     AdminResponse,
     AlterTopicBody,
     AlterTopicRequest,
     ElectLeadersRequest,
+    Reassignment,
     ReassignmentRequest,
     ReassignmentsResponse,
 )
 from raftlog.wire.answers import DeletedTopic
-from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, TopicInfo, TopicsResponse
+from raftlog.wire.codec import encode_json
+from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, TopicsResponse
 
 
 def _name(topic: TopicImage) -> str:
@@ -88,7 +91,7 @@ class TopicRoutes:
         check_query(request, CONSISTENCY)
         await read_image(self._context, request)
         topic = self._context.topic(request.match_info["topic"])
-        return json_bytes(await topics_as_json([topic], operator.itemgetter(0)))
+        return await _one(topic)
 
     async def create_topic(self, request: web.Request) -> web.Response:
         """Create a topic; answer once every live broker has its metadata, or after a second."""
@@ -103,7 +106,7 @@ class TopicRoutes:
             return json_response(answer.result)
         created = self._changed(answer)
         await until_known_everywhere(self._context, answer.metadata_offset)
-        return json_response(created, status=201)
+        return await _one(created, status=201)
 
     async def alter_topic(self, request: web.Request) -> web.Response:
         """Change some of a topic's settings, or add partitions; return the changed topic."""
@@ -121,7 +124,7 @@ class TopicRoutes:
             partitions=body.partitions,
             assignments=body.assignments,
         )
-        return json_response(self._changed(await administer(self._context, paths.ALTER_TOPIC, command, request)))
+        return await _one(self._changed(await administer(self._context, paths.ALTER_TOPIC, command, request)))
 
     async def delete_topic(self, request: web.Request) -> web.Response:
         """Delete a topic; answer once this broker has applied it."""
@@ -136,7 +139,7 @@ class TopicRoutes:
         check_query(request, CONSISTENCY)
         image = await read_image(self._context, request)
         ask_leaders = request.query.get(CONSISTENCY.name) != "local"
-        return json_response(ReassignmentsResponse(partitions=await moving(self._context, image, ask_leaders)))
+        return await _reassignments(await moving(self._context, image, ask_leaders))
 
     async def reassign(self, request: web.Request) -> web.Response:
         """Start, change or cancel reassignments; return those of these partitions that are in progress afterwards."""
@@ -145,9 +148,7 @@ class TopicRoutes:
         await administer(self._context, paths.REASSIGN, command, request)
         named = {(entry.topic, entry.partition) for entry in command.partitions}
         under_way = await moving(self._context, self._context.image, ask_leaders=False)
-        return json_response(
-            ReassignmentsResponse(partitions=tuple(r for r in under_way if (r.topic, r.partition) in named))
-        )
+        return await _reassignments(r for r in under_way if (r.topic, r.partition) in named)
 
     async def elect_leaders(self, request: web.Request) -> web.Response:
         """Elect preferred leaders, or (unclean) any replica for partitions without a leader; return the outcomes."""
@@ -155,7 +156,7 @@ class TopicRoutes:
         command = await read_json(request, ElectLeadersRequest)
         return json_response((await administer(self._context, paths.ELECT_LEADERS, command, request)).result)
 
-    def _changed(self, answer: AdminResponse) -> TopicInfo:
+    def _changed(self, answer: AdminResponse) -> TopicImage:
         """Return a created or altered topic by its id, since another topic may have its name by now.
 
         Raises:
@@ -164,4 +165,13 @@ class TopicRoutes:
         topic = self._context.image.topics.get(answer.result)
         if topic is None:
             raise UnknownOutcomeError(f"done at offset {answer.metadata_offset}, and the topic was deleted since")
-        return topic_info(topic)
+        return topic
+
+
+async def _one(topic: TopicImage, *, status: int = 200) -> web.Response:
+    return json_bytes(await topics_as_json([topic], operator.itemgetter(0)), status=status)
+
+
+async def _reassignments(moving: Iterable[Reassignment]) -> web.Response:
+    answer = ReassignmentsResponse(partitions=tuple(moving))
+    return json_bytes(await in_worker(encode_json, answer))

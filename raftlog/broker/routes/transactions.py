@@ -144,5 +144,5 @@ async def listed_transactions(
         shard_of |= dict.fromkeys((*state.ongoing, *state.ending) if only_open else state.by_id, state)
         await asyncio.sleep(0)
     page = await names_of(shard_of, wanted, sees)
-    found = [shard_of[name].by_id.get(name) async for name in in_slices(page.shown, 256)]
-    return tuple(one.info() for one in found if one is not None), page
+    found = [one async for name in in_slices(page.shown, 256) if (one := shard_of[name].by_id.get(name)) is not None]
+    return tuple([one.info() async for one in in_slices(found, 256)]), page

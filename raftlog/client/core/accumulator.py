@@ -157,6 +157,17 @@ class Accumulator(Generic[H]):
         """Return every partition with queued batches."""
         return list(self._open)
 
+    def has_from_before(self, time_ms: int) -> bool:
+        """Return whether a record without an outcome was sent up to this time."""
+        if any(queue.batches[0].created_ms <= time_ms for queue in self._open.values()):
+            return True
+        # A later batch may have a record that waited for space or metadata.
+        return any(
+            batch.created_ms <= time_ms and not batch.acknowledged
+            for queue in self._open.values()
+            for batch in queue.batches
+        )
+
     @property
     def empty(self) -> bool:
         return not self._open

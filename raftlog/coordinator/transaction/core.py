@@ -17,9 +17,7 @@ Errors name the producer's next step: `INVALID_PRODUCER_EPOCH` (another producer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from raftlog.coordinator.runtime.codec import LogRecord, RecordCodec, tombstone
 from raftlog.coordinator.runtime.core import Decision, Now
@@ -46,7 +44,12 @@ from raftlog.wire.transactions import EndTransactionBody, JoinTransactionRequest
 MAX_PARTITIONS = 10_000
 """The most partitions and groups of one transaction."""
 MAX_ID_BYTES = 249
-_MAX_PER_TICK = 1_000
+MAX_EXPIRED = 1_000
+"""The most records of one tick that delete what has expired."""
+MAX_EXAMINED = 5_000
+"""The most ids of one tick that are examined for expiry: each takes up to 0.5 µs of the event loop."""
+EXPIRY_CHECK_MS = 10_000
+"""The time between two checks of all ids for expiry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +93,23 @@ class TransactionCoordinator:
         """Return False: ticks come often enough."""
         return False
 
-    def _expired(self, state: Transactions, now: Now) -> Iterator[LogRecord]:
-        limit, count = now.wall_ms - self._settings.id_expiration_ms, 0
-        idle = (current for current in state.by_id.values() if current.phase in IDLE)
-        for current in chain[TransactionChanged | TransactionSetCommitted](idle, state.sets.values()):
-            if current.changed_ms <= limit and count < _MAX_PER_TICK:
-                count += 1
-                yield tombstone(current)
+    def _expired(self, state: Transactions, now: Now) -> list[LogRecord]:
+        """Return the tombstones of some ids that have expired; one call examines some ids, the next one continues."""
+        if not state.unchecked:
+            if now.monotonic_ms < state.expiry_due_ms:
+                return []
+            state.expiry_due_ms = now.monotonic_ms + EXPIRY_CHECK_MS
+            state.unchecked = [*state.by_id, *(name for name in state.sets if name not in state.by_id)]
+        limit, records, examined = now.wall_ms - self._settings.id_expiration_ms, list[LogRecord](), 0
+        while state.unchecked and len(records) < MAX_EXPIRED and examined < MAX_EXAMINED:
+            examined += 1
+            name = state.unchecked.pop()
+            current, last = state.by_id.get(name), state.sets.get(name)
+            if current is not None and current.phase in IDLE and current.changed_ms <= limit:
+                records.append(tombstone(current))
+            if last is not None and last.changed_ms <= limit:
+                records.append(tombstone(last))
+        return records
 
     def init(
         self,

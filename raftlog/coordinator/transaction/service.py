@@ -224,14 +224,6 @@ class TransactionService:
             timeout_ms=deadline_ms,
         )
 
-    def list_transactions(self) -> list[TransactionInfo]:
-        """Return every transaction that this broker coordinates, sorted by transactional id."""
-        transactions = [transactions for state in self.runtime.active.values() for transactions in state.by_id.values()]
-        return [
-            transaction.info()
-            for transaction in sorted(transactions, key=lambda transaction: transaction.transactional_id)
-        ]
-
     def admission(self, transactional_id: str, partition: TransactionPartition, *, timeout_ms: int) -> Admit:
         """Return the check that a leader awaits before it appends a transaction's first batch to `partition`."""
 

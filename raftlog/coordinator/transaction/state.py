@@ -25,6 +25,10 @@ class Transactions:
     ending: dict[str, None] = field(default_factory=dict)
     """The transactional ids whose markers have to be written."""
     sets: dict[str, TransactionSetCommitted] = field(default_factory=dict)
+    expiry_due_ms: int = 0
+    """When the next check of all ids for expiry begins. Soft state."""
+    unchecked: list[str] = field(default_factory=list)
+    """The ids, of transactions and of sets, that the current check for expiry has yet to look at. Soft state."""
 
     def require(self, transactional_id: str) -> TransactionChanged:
         """Return the state of a transactional id.

@@ -122,7 +122,8 @@ def decide_heartbeat(image: MetadataImage, request: HeartbeatRequest) -> Decisio
     broker = require_current(image, request.broker_id, request.broker_epoch)
     if request.want_shutdown:
         return _decide_shutdown(image, broker)
-    offline = [TopicIdPartition(replica.topic_id, replica.partition) for replica in request.offline]
+    # Not a list: each partition without a leader is looked up in it.
+    offline = dict.fromkeys(TopicIdPartition(replica.topic_id, replica.partition) for replica in request.offline)
     records: list[Record] = list(mark_offline(image, broker.broker_id, offline))
     caught_up = request.metadata_offset >= broker.broker_epoch
     if broker.fenced and caught_up and not broker.in_controlled_shutdown:

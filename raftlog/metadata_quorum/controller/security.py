@@ -34,6 +34,9 @@ from raftlog.wire.client_ids import EXPECTED, is_client_id
 from raftlog.wire.scram import KEY_BYTES, SHA_512
 
 MAX_ACLS = 10_000
+MAX_USERS = 10_000
+MAX_QUOTAS = 10_000
+"""Every node keeps all of them, and each change copies their table."""
 MAX_NAME = 255
 """Characters. Longer than any name of a topic or host."""
 OPERATIONS_ON: dict[AclResource, tuple[AclOperation, ...]] = {
@@ -79,6 +82,8 @@ def decide_user(image: MetadataImage, request: PutUserRequest) -> Decision[None]
             )
         credential = replace(credential, sha512=None)
     known, verifiers = image.users.get(credential.user), credential.verifiers
+    if known is None and len(image.users) >= MAX_USERS:
+        raise InvalidRequestError(f"expected at most {MAX_USERS:,} users in a cluster, which has {len(image.users):,}")
     if not verifiers:
         raise InvalidRequestError("credential: expected a verifier of at least one mechanism, received none")
     for mechanism, verifier in verifiers.items():
@@ -152,6 +157,11 @@ def decide_quota(image: MetadataImage, request: QuotaRequest) -> Decision[None]:
     current = image.quotas.get((request.user, request.client_id))
     present = current.limits if current else {}
     changed = {name: value for name, value in request.limits.items() if present.get(name) != value}
+    if current is None and changed and len(image.quotas) >= MAX_QUOTAS:
+        raise InvalidRequestError(
+            f"expected at most {MAX_QUOTAS:,} quotas in a cluster, which has {len(image.quotas):,}: use * for users or "
+            "client ids that have the same limits"
+        )
     records: tuple[Record, ...] = ()
     if changed:
         records = (ChangeQuota(user=request.user, client_id=request.client_id, limits=changed),)

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,22 +152,26 @@ class DataDir:
         """Find every partition folder, sorted by name; others are left alone."""
         return stored_partitions(self.partitions)
 
-    def delete_partition(self, folder: Path) -> None:
-        """Remove a partition's folder, and its quarantined logs.
+    def set_aside(self, folders: Sequence[Path]) -> list[Path]:
+        """Rename the folders of partitions, and their quarantined logs, so that none is opened again.
 
-        After a crash in between, the next start removes the rest.
+        Return what `remove_folders` has to remove. After a crash in between, the next start removes it.
 
         Raises:
-            StorageError: it could not be renamed. A failed sync is never retried.
+            StorageError: one could not be renamed. A failed sync is never retried.
         """
-        doomed = folder.with_name(folder.name + DELETED_SUFFIX)
+        doomed = list[Path]()
+        for folder in (*folders, *_quarantined_of(self.partitions, {folder.name for folder in folders})):
+            try:
+                doomed.append(_unused_name(folder))
+                os.rename(folder, doomed[-1])
+            except OSError as error:
+                raise storage_error(error, f"cannot delete {folder}") from error
         try:
-            os.rename(folder, doomed)
             fsync_dir(self.partitions)
         except OSError as error:
-            raise storage_error(error, f"cannot delete {folder}") from error
-        for gone in (doomed, *quarantined_logs(folder)):
-            _remove(gone)
+            raise storage_error(error, f"cannot delete {', '.join(map(str, folders[:3]))}") from error
+        return doomed
 
     def set_stray(self, folder: Path) -> Path:
         """Rename the folder of a stray partition, so that it is not opened; return the new path.
@@ -207,7 +211,7 @@ class DataDir:
     @property
     def quarantined(self) -> int:
         """How many quarantined logs are on disk."""
-        return sum(QUARANTINED in name for name in os.listdir(self.partitions))
+        return sum(bool(_owner_of(name)) for name in os.listdir(self.partitions))
 
     def _remove_deleted(self) -> None:
         for folder in self.partitions.glob(f"*{DELETED_SUFFIX}"):
@@ -239,6 +243,21 @@ def finish_cut(whole: Path) -> None:
     _log.warning("%s: a cut that did not end is finished; the damaged log lies beside it", folder)
     os.rename(whole, folder)
     fsync_dir(folder.parent)
+
+
+def _unused_name(folder: Path) -> Path:
+    """Return a name for a folder to remove. An earlier one of the same partition may not be removed yet."""
+    doomed, number = folder.with_name(folder.name + DELETED_SUFFIX), 0
+    while doomed.exists():
+        number += 1
+        doomed = folder.with_name(f"{folder.name}.{number}{DELETED_SUFFIX}")
+    return doomed
+
+
+def remove_folders(folders: Iterable[Path]) -> None:
+    """Remove folders that `set_aside` returned. Blocks; for a worker thread."""
+    for folder in folders:
+        _remove(folder)
 
 
 def _remove(folder: Path) -> None:
@@ -274,6 +293,16 @@ def quarantined_logs(folder: Path) -> list[Path]:
     prefix = folder.name + QUARANTINED
     names = [name.removeprefix(prefix) for name in os.listdir(folder.parent) if name.startswith(prefix)]
     return [folder.with_name(f"{prefix}{number}") for number in sorted(int(name) for name in names if name.isdecimal())]
+
+
+def _quarantined_of(partitions: Path, names: Container[str]) -> list[Path]:
+    """Return the quarantined logs of several partitions, given the names of their folders."""
+    return [partitions / name for name in os.listdir(partitions) if _owner_of(name) in names]
+
+
+def _owner_of(name: str) -> str:
+    owner, _, number = name.partition(QUARANTINED)
+    return owner if number.isdecimal() else ""
 
 
 def in_use(path: Path) -> bool:

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError, DamagedDataError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
-from raftlog.partition.storage.files import fsync_dir, read_json, storage_error, sync_file, write_json
+from raftlog.partition.storage.files import fsync_dir, read_json, storage_error, sync_path, write_json
 from raftlog.partition.storage.segment import Segment
 from raftlog.record.batch import BatchHeader
 
@@ -124,11 +123,7 @@ class EpochTable:
             return
         self._unsynced = False  # Before the sync: an addition during it sets it again.
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                sync_file(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_path(self._path)
             fsync_dir(self._path.parent)
         except OSError:
             self._unsynced = True

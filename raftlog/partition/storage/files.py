@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +47,11 @@ def storage_error(error: OSError, what: str) -> StorageError:
     return DiskFullError(message) if error.errno in _FULL else StorageError(message)
 
 
+def lacks_descriptor(error: OSError) -> bool:
+    """Return whether a system call failed because the process has no free descriptor: it can be retried."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
 def sync_file(descriptor: int) -> None:
     """Make a file, or a folder's names, durable.
 
@@ -69,13 +77,59 @@ def is_unreadable(error: BaseException | None) -> bool:
     return isinstance(error, OSError) and error.errno in _UNREADABLE
 
 
+class _Spare:
+    """A descriptor that takes the place of one more when none is free.
+
+    Files with unsynced bytes stay open. Without a spare they could hold every descriptor, and their syncs need another.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._descriptor = -1
+
+    @contextmanager
+    def opened(self, path: Path, flags: int) -> Iterator[int]:
+        """Open a file that is there, for the block."""
+        try:
+            descriptor = os.open(path, flags)
+        except OSError as error:
+            if not lacks_descriptor(error):
+                raise
+            with self._lock:
+                self._close()
+                descriptor = os.open(path, flags)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+            with self._lock, suppress(OSError):
+                if self._descriptor < 0:
+                    self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+_spare = _Spare()
+
+
+def sync_path(path: Path) -> None:
+    """Make a file durable.
+
+    Raises:
+        OSError: it cannot be opened.
+        SyncError: see `sync_file`.
+    """
+    with _spare.opened(path, os.O_RDONLY | os.O_CLOEXEC) as descriptor:
+        sync_file(descriptor)
+
+
 def fsync_dir(folder: Path) -> None:
     """Make creations, renames and deletions inside `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with _spare.opened(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as descriptor:
         sync_file(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def make_dir(folder: Path) -> None:

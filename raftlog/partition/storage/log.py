@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from raftlog.config import TopicConfig
@@ -237,8 +238,10 @@ class PartitionLog(SegmentedLog):
 
     def _aborted_transactions(self, start: Offset, end: Offset) -> Iterator[AbortedTransaction]:
         for segment in self._segments[self._number_of(start) :]:
-            for entry in segment.load_aborted() if segment.aborted_count else ():
-                if entry.first_offset < end and start <= entry.last_offset:
+            entries = segment.load_aborted() if segment.aborted_count else []
+            first = bisect_left(entries, start, key=lambda entry: entry.last_offset)
+            for entry in islice(entries, first, None):
+                if entry.first_offset < end:
                     yield AbortedTransaction(
                         producer_id=entry.producer_id, first_offset=entry.first_offset, last_offset=entry.last_offset
                     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -48,7 +48,7 @@ class NodeFolders(Protocol):
     def close(self) -> None: ...
     def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path: ...
     def list_partitions(self) -> Iterator[StoredPartition]: ...
-    def delete_partition(self, folder: Path) -> None: ...
+    def set_aside(self, folders: Sequence[Path]) -> list[Path]: ...
     def set_stray(self, folder: Path) -> Path: ...
     @property
     def has_strays(self) -> bool: ...
@@ -170,10 +170,15 @@ class LogDirs:
         for log_dir in self._log_dirs:
             yield from log_dir.list_partitions()
 
-    def delete_partition(self, folder: Path) -> None:
-        """Remove a partition's folder, and its quarantined logs."""
-        self._home[folder.name].delete_partition(folder)
-        self._forget(folder.name)
+    def set_aside(self, folders: Sequence[Path]) -> list[Path]:
+        """Rename the folders of partitions, each on its own disk; see `DataDir.set_aside`."""
+        by_disk = defaultdict[DataDir, list[Path]](list)
+        for folder in folders:
+            by_disk[self._home[folder.name]].append(folder)
+        doomed = [gone for log_dir, its in by_disk.items() for gone in log_dir.set_aside(its)]
+        for folder in folders:
+            self._forget(folder.name)
+        return doomed
 
     def set_stray(self, folder: Path) -> Path:
         """Rename the folder of a stray partition, on its own disk."""

@@ -20,6 +20,7 @@ from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import (
     FailedSyncError,
     SyncError,
+    lacks_descriptor,
     list_names,
     make_dir,
     storage_error,
@@ -139,6 +140,7 @@ class LogFiles:
 
         Raises:
             LogClosedError: the log is closed: its partition was deleted, or the broker stops.
+            DiskFullError: no descriptor is free, so nothing was synced; it can be retried.
             StorageError: writes since the last fsync may be lost, so the log accepts no more appends.
         """
         self._require_sound()
@@ -147,6 +149,8 @@ class LogFiles:
         except OSError as error:
             if isinstance(self._failure, LogClosedError):
                 raise self._failure from None  # Closed between the check and the sync.
+            if lacks_descriptor(error):
+                raise storage_error(error, f"cannot sync {self.folder} yet") from error
             # A failed fsync drops dirty pages: a second one would succeed without having written them.
             raise self._fail(error, "cannot fsync") from error
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Sequence
+from pathlib import Path
 
 from raftlog.errors import StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.files import fsync_dir, storage_error, sync_file, unlink_quietly, write_fully
 from raftlog.partition.storage.log_truncation import TruncatableLog
-from raftlog.partition.storage.retention import active_has_expired, expired_segments
+from raftlog.partition.storage.retention import active_has_expired, expired_segments, remove_files
 from raftlog.partition.storage.segment import Segment, segment_path, unlink_indexes
 from raftlog.partition.storage.segment_replacement import put_in_place, remove_indexes, remove_replaced
 from raftlog.partition.storage.sync_failures import fails_on_sync_error
@@ -64,10 +65,15 @@ class SegmentedLog(TruncatableLog):
             finally:
                 self._changing.release()
 
+    def take_deleted(self, now_us: int) -> list[Path]:
+        """Return the files of dropped segments that are to be removed now, which the caller does (`remove_files`)."""
+        return self._doomed.take_due(now_us)
+
     @fails_on_sync_error
     def apply_retention(self, now_us: int, high_watermark: Offset) -> int:
         """Delete whole segments below the high watermark that exceed retention; return how many.
 
+        One call deletes at most `MOST_DROPPED`. Files whose time has come are removed, unless `take_deleted` took them.
         Files are removed `file_delete_delay_ms` later, so that reads in progress finish.
 
         Raises:
@@ -80,7 +86,7 @@ class SegmentedLog(TruncatableLog):
                 raise storage_error(error, f"cannot remove old segments of {self.folder}") from error
 
     def _apply_retention(self, now_us: int, high_watermark: Offset) -> int:
-        self._doomed.remove_due(now_us)
+        remove_files(self.take_deleted(now_us))
         start = self.log_start_offset
         if self._failure is None and active_has_expired(self._segments[-1], self.config, now_us, high_watermark, start):
             self.roll()

@@ -78,7 +78,10 @@ class TruncatableLog(LogFiles):
         except StorageError as error:
             # Epochs that the log does not have would mislead followers, so even a full disk fails the log.
             raise self._fail(error, "cannot cut the leader epochs") from error
-        self.fsync()
+        try:
+            self.fsync()
+        except DiskFullError as error:
+            raise self._fail(error, "cannot sync a truncation") from error  # It would count as durable.
 
     @fails_on_sync_error
     def reset_to(self, offset: Offset) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,12 @@ def save_producers(folder: Path, offset: Offset, producers: dict[str, Any]) -> N
             unlink_quietly(snapshot_path(folder, old))
     except OSError as error:
         raise StorageError(f"cannot remove old snapshots of producers in {folder}: {error}") from error
+
+
+def plan_snapshot(folder: Path, offset: Offset, producers: ProducerStates) -> Callable[[], None]:
+    """Return a function that writes a snapshot of the present state, for a worker thread; see `save_producers`."""
+    plain = producers.plan_plain()
+    return lambda: save_producers(folder, offset, plain())
 
 
 def snapshot_offsets(folder: Path) -> list[Offset]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from raftlog.config import TopicConfig
@@ -13,6 +13,8 @@ from raftlog.partition.storage.files import list_names, unlink_quietly
 from raftlog.partition.storage.segment import Segment
 
 DELETED_SUFFIX = ".deleted"
+MOST_DROPPED = 50
+"""The most segments that one call drops: each takes several system calls of the log's owner."""
 
 
 def expired_segments(
@@ -22,13 +24,13 @@ def expired_segments(
     high_watermark: Offset,
     log_start_offset: Offset,
 ) -> int:
-    """Return how many of the oldest segments to delete.
+    """Return how many of the oldest segments to delete, at most `MOST_DROPPED`.
 
     Segments below the log start offset always; by `retention_ms` and `retention_bytes` only if the topic's policy
     deletes.
     """
     total, count = sum(segment.size for segment in segments), 0
-    for segment in segments[:-1]:
+    for segment in segments[:-1][:MOST_DROPPED]:
         too_much = config.deletes and config.retention_bytes >= 0 and total - segment.size >= config.retention_bytes
         gone = segment.next_offset <= log_start_offset
         if segment.next_offset > high_watermark or not (
@@ -60,12 +62,12 @@ class DelayedDeletes:
         os.rename(path, doomed)
         self._due.append((due_us, doomed))
 
-    def remove_due(self, now_us: int) -> None:
-        """Remove every file that is due."""
+    def take_due(self, now_us: int) -> list[Path]:
+        """Return the files that are due; the caller removes them."""
         due = [path for due_us, path in self._due if due_us <= now_us]
-        self._due = [entry for entry in self._due if entry[0] > now_us]
-        for path in due:
-            unlink_quietly(path)
+        if due:
+            self._due = [entry for entry in self._due if entry[0] > now_us]
+        return due
 
     @staticmethod
     def remove_all(folder: Path) -> None:
@@ -73,3 +75,13 @@ class DelayedDeletes:
         for name in list_names(folder):
             if name.endswith(DELETED_SUFFIX):
                 unlink_quietly(folder / name)
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """Remove files that `take_due` returned. Blocks; for a worker thread.
+
+    Raises:
+        OSError: one cannot be removed; the next start removes what is left.
+    """
+    for path in paths:
+        unlink_quietly(path)

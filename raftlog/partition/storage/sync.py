@@ -46,17 +46,25 @@ class Syncer:
 
         Raises:
             SyncError: from fdatasync or fsync.
-            OSError: a file cannot be opened.
+            OSError: a file cannot be opened; what was not synced is left for the next call.
         """
         with self._busy:
             end = log_end_offset()
             if self._unsynced or end > self.durable_end_offset:
                 self.name()
             segments, self._unsynced = self._unsynced, []
-            for segment in segments:
-                with segment.file.use() as descriptor:
+            for number, segment in enumerate(segments):
+                try:
+                    descriptor = segment.file.pool.acquire(segment.file)
+                except OSError:
+                    for left in segments[number:]:
+                        self.wrote(left)
+                    raise
+                try:
                     segment.file.unsynced = False  # Before the sync: a write during it sets it again.
                     sync_data(descriptor)
+                finally:
+                    segment.file.pool.release(segment.file)
             self.durable_end_offset = max(self.durable_end_offset, end)
             return self.durable_end_offset
 

@@ -197,3 +197,27 @@ async def test_commits_without_a_member_are_noted_whatever_id_they_name(frame: F
     assert changes == [{}, {}, {"group": "g", "member": "x"}]
     trail.end_interval()
     assert [one["repeated"] for one in noted if one["event"] == "change" and "repeated" in one] == [1]
+
+
+async def test_a_connection_without_credentials_takes_no_memory_of_requests(
+    frame: Frame, monkeypatch: pytest.MonkeyPatch
+):
+    """Frames of unauthenticated clients filled the memory for requests, and no other client was served."""
+    length = (8 << 20).to_bytes(4)
+    async with asyncio.timeout(10), connected(frame.context.config.public) as (reader, writer):
+        writer.write(length + bytes(1 << 20))
+        assert await closed(reader)
+    assert frame.inflight.bytes == 0
+    with_rules(frame, monkeypatch, rule("read", "a group", "group"))
+    async with asyncio.timeout(10), connected(frame.context.config.public) as (reader, writer):
+        writer.write(length + bytes(1 << 20))
+        while frame.inflight.bytes < 1 << 20:  # A rule gives it a right, so its frames may be large.
+            await asyncio.sleep(0.01)
+
+
+async def closed(reader: asyncio.StreamReader) -> bool:
+    """Return whether the peer closes the connection without an answer."""
+    try:
+        return await reader.read() == b""
+    except ConnectionError:
+        return True

@@ -13,8 +13,10 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from kafka_frame import Frame, broker_for_kafka
 from kafka_listener import Client, request
 
+from raftlog.broker.kafka import transaction_views_api
 from raftlog.broker.kafka.call import MANY_ELEMENTS
 from raftlog.config import SecurityConfig
+from raftlog.coordinator.transaction.records import TransactionChanged
 from raftlog.coordinator.transaction.service import TransactionService
 from raftlog.model import Acl
 from raftlog.wire import paths
@@ -175,7 +177,8 @@ async def test_transactions_are_listed_by_state_producer_age_and_pattern(ask: As
     async def listed(version: int, **filters: Any) -> list[tuple[str, int, str]]:
         answer = await ask(LIST, version, ListTransactionsRequest(**filters))
         assert answer.error_code == 0
-        return [(one.transactional_id, one.producer_id, one.transaction_state) for one in answer.transaction_states]
+        found = answer.transaction_states
+        return sorted((one.transactional_id, one.producer_id, one.transaction_state) for one in found)
 
     ongoing, empty = ("first", first[0], "Ongoing"), ("second", second[0], "Empty")
     for version in (0, 1, 2):
@@ -190,6 +193,29 @@ async def test_transactions_are_listed_by_state_producer_age_and_pattern(ask: As
     assert (answer.unknown_state_filters, len(answer.transaction_states)) == (["Odd"], 1)
     wrong = await ask(LIST, 2, ListTransactionsRequest(transactional_id_pattern="("))
     assert wrong.error_code == E.INVALID_REGULAR_EXPRESSION
+
+
+class Counted(int):
+    """A producer id that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = int.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return int.__eq__(self, other)
+
+
+def test_each_transactional_id_is_compared_with_few_of_many_producers_in_a_filter():
+    """A request with 100,000 producer ids compared all of them with 256 ids in one turn."""
+    wanted = ListTransactionsRequest(producer_id_filters=[Counted(1_000 + number) for number in range(500)])
+    fits = transaction_views_api._Filter(wanted).fits
+    ids = [
+        TransactionChanged(transactional_id="t", producer_id=one, producer_epoch=0, timeout_ms=1, changed_ms=0)
+        for one in range(900, 1_100)
+    ]
+    assert sum(map(fits, ids)) == 100
+    assert Counted.compared <= 2 * len(ids)
 
 
 async def test_producers_of_partitions_are_described(ask: Ask):

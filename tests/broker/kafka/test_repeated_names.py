@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,15 @@ from kafka_listener import Client, request
 
 from raftlog.wire import paths
 from raftlog.wire.kafka.error_codes import KafkaError
-from raftlog.wire.kafka.messages import describe_producers, fetch, join_group, offset_commit, offset_fetch
+from raftlog.wire.kafka.messages import (
+    describe_configs,
+    describe_producers,
+    fetch,
+    join_group,
+    metadata,
+    offset_commit,
+    offset_fetch,
+)
 from raftlog.wire.kafka.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from raftlog.wire.kafka.messages.delete_groups import DeleteGroupsRequest
 from raftlog.wire.kafka.messages.describe_groups import DescribeGroupsRequest
@@ -81,6 +90,42 @@ async def test_an_answer_beyond_the_limit_of_answers_is_refused_for_now(frame: F
         assert (answer.groups[0].error_code, answer.groups[0].topics) == (KafkaError.THROTTLING_QUOTA_EXCEEDED, [])
     answer = await asking(frame, 9, 8, fetching("g"))
     assert answer.groups[0].error_code == 0
+    async with asyncio.timeout(5):
+        while frame.inflight.answer_bytes:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_large_answer_counts_until_it_is_sent(frame: Frame, monkeypatch: pytest.MonkeyPatch):
+    image = frame.context.image
+    topic = image.topic("t")
+    assert topic is not None
+    named = {f"name-of-a-topic-{number:05}": f"{number:032x}" for number in range(2_000)}
+    topics = {key: replace(topic, topic=name, topic_id=key) for name, key in named.items()}
+    held, real = list[int](), frame.inflight.hold_answer
+    with monkeypatch.context() as patch:
+        patch.setattr(frame.context.listener, "image", replace(image, topics=topics, names=named))
+        patch.setattr(frame.inflight, "hold_answer", lambda size: (held.append(size), real(size)))
+        answer = await asking(frame, 3, 12, metadata.MetadataRequest(topics=None))
+        assert (len(answer.topics), len(held), held[0] > 100_000) == (2_000, 1, True)
+        patch.setattr(frame.inflight, "answer_bytes", frame.inflight._max_bytes)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await asking(frame, 3, 12, metadata.MetadataRequest(topics=None))
+        few = [metadata.MetadataRequestTopic(name=name) for name in list(named)[:10]]
+        assert len((await asking(frame, 3, 12, metadata.MetadataRequest(topics=few))).topics) == 10
+
+
+async def test_the_settings_of_resources_count_while_they_are_described(frame: Frame, monkeypatch: pytest.MonkeyPatch):
+    resource = describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=None)
+    message = describe_configs.DescribeConfigsRequest(
+        resources=[resource] * 3, include_synonyms=True, include_documentation=True
+    )
+    answer = await asking(frame, 32, 4, message)
+    assert [one.error_code for one in answer.results] == [0] * 3
+    with monkeypatch.context() as patch:
+        patch.setattr(frame.inflight, "_max_bytes", frame.inflight.answer_bytes + 40_000)
+        answer = await asking(frame, 32, 4, message)
+        codes = [one.error_code for one in answer.results]
+        assert codes == [0, 0, KafkaError.THROTTLING_QUOTA_EXCEEDED]
     async with asyncio.timeout(5):
         while frame.inflight.answer_bytes:
             await asyncio.sleep(0.01)

@@ -11,7 +11,7 @@ import pytest
 
 from raftlog.errors import ConfigError, DiskFullError, ErrorCode, StorageError
 from raftlog.partition.storage import data_dir
-from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.data_dir import DataDir, remove_folders
 
 
 def test_a_folder_is_claimed_and_found_again(tmp_path: Path):
@@ -25,8 +25,9 @@ def test_a_folder_is_claimed_and_found_again(tmp_path: Path):
 
     (found,) = again.list_partitions()
     assert (found.topic, found.partition, found.topic_id, found.folder) == ("a-b-1", 3, "f" * 32, folder)
-    again.delete_partition(folder)
+    remove_folders(again.set_aside([folder]))
     assert list(again.list_partitions()) == []
+    assert not folder.exists()
     again.close()
 
 
@@ -176,7 +177,7 @@ def test_a_name_that_the_disk_does_not_forget_is_said(tmp_path: Path, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(*((data_dir.os, "rename") if refused == "rename" else (data_dir, "fsync_dir")), fail)
         with pytest.raises(StorageError, match=r"cannot delete .*t-0-f+: Input/output error"):
-            opened.delete_partition(folder)
+            opened.set_aside([folder])
     opened.close()
 
 
@@ -191,7 +192,7 @@ def test_what_cannot_be_removed_goes_at_the_next_start(tmp_path: Path, monkeypat
 
     with monkeypatch.context() as patched:
         patched.setattr(data_dir.shutil, "rmtree", fail)
-        opened.delete_partition(folder)
+        remove_folders(opened.set_aside([folder]))
     assert list(opened.list_partitions()) == []
     assert len(list(opened.partitions.iterdir())) == 1
     opened.close()
@@ -199,6 +200,44 @@ def test_what_cannot_be_removed_goes_at_the_next_start(tmp_path: Path, monkeypat
     again = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
     assert list(again.partitions.iterdir()) == []
     again.close()
+
+
+def test_a_partition_is_deleted_again_while_the_first_folder_is_still_there(tmp_path: Path):
+    """The partition went to another broker, came back and went again, before its first folder was removed."""
+    opened = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+    folder = opened.partition_folder("t", 0, "f" * 32)
+    doomed = []
+    for _ in range(3):
+        folder.mkdir()
+        (folder / "0.log").touch()
+        doomed += opened.set_aside([folder])
+    assert list(opened.list_partitions()) == []
+    assert sorted(doomed) == sorted(opened.partitions.iterdir())
+    remove_folders(doomed[:1])
+    opened.close()
+
+    again = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+    assert list(again.partitions.iterdir()) == []
+    again.close()
+
+
+def test_the_folders_of_many_partitions_are_set_aside_by_one_listing_and_one_sync(tmp_path: Path, monkeypatch):
+    opened = DataDir.open(tmp_path / "d", cluster_id="c", node_id=1)
+    folders = [opened.partition_folder("t", number, "f" * 32) for number in range(100)]
+    for folder in folders:
+        folder.mkdir()
+        folder.with_name(f"{folder.name}.quarantined-1").mkdir()
+    listings, syncs, listdir, fsync_dir = [], [], os.listdir, data_dir.fsync_dir
+    monkeypatch.setattr(data_dir.os, "listdir", lambda path: listings.append(path) or listdir(path))
+    monkeypatch.setattr(data_dir, "fsync_dir", lambda path: syncs.append(path) or fsync_dir(path))
+
+    doomed = opened.set_aside(folders[:90])
+
+    assert (len(doomed), len(listings), len(syncs)) == (180, 1, 1)
+    assert opened.quarantined == 10
+    remove_folders(doomed)
+    assert len(listdir(opened.partitions)) == 20
+    opened.close()
 
 
 @pytest.mark.parametrize("note", [DataDir.settle_unclean, DataDir.mark_clean])

@@ -27,7 +27,7 @@ def place(folders: LogDirs, partition: int) -> str:
 def test_partitions_go_where_fewest_are_and_stay(tmp_path: Path):
     first = opened(tmp_path, "a", "b")
     assert [place(first, partition) for partition in range(4)] == ["a", "b", "a", "b"]
-    first.delete_partition(first.partition_folder("t", 0, TOPIC_ID))
+    first.set_aside([first.partition_folder("t", 0, TOPIC_ID)])
     assert place(first, 9) == "a"
     first.close()
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from storage_support import batch, fill, open_log, values
 
 from raftlog.config import TopicConfig
 from raftlog.errors import OffsetOutOfRangeError, StorageError
+from raftlog.partition.log_maintenance import LogMaintenance
+from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.files import read_json
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.retention import MOST_DROPPED
+from raftlog.partition.waiters import Notifier
+from raftlog.runtime import SystemClock
 
 HOUR_US = 3_600_000_000
 
@@ -177,3 +185,69 @@ def test_records_below_an_offset_can_be_deleted_durably(tmp_path: Path, offset: 
     assert EpochTable(tmp_path / "p").epoch_at(19) == 2 or offset == 20
     fill(reopened, 1, epoch=2)
     assert values(reopened) == [*kept, "20"]
+
+
+def retaining(log: PartitionLog) -> LogMaintenance:
+    """Return what applies retention to one replica's log, whose records are all replicated."""
+    replica = SimpleNamespace(
+        log=log, high_watermark=log.log_end_offset, data_notifier=Notifier(), assignment=SimpleNamespace()
+    )
+    replica.assignment.topic_partition = "t-0"
+    return LogMaintenance(
+        replicas=lambda: [replica],  # type: ignore[list-item, return-value]
+        clock=SystemClock(),
+        checkpoint_interval_ms=1,
+        retention_check_interval_ms=1,
+        metrics=PartitionMetrics(),
+    )
+
+
+async def test_thousands_of_segments_are_dropped_over_several_turns_and_removed_by_a_worker_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """10,000 segments that expired together held the event loop until all were unlinked."""
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=0, retention_ms=-1, file_delete_delay_ms=0)
+    many = 2 * MOST_DROPPED + 10
+    for _ in range(many):
+        fill(log, 1)
+        log.roll()
+    dropped, threads = list[int](), set[int]()
+    apply, unlink = log.apply_retention, os.unlink
+
+    def unlinked(path: Path) -> None:
+        if str(path).endswith(".deleted"):
+            threads.add(threading.get_ident())
+        unlink(path)
+
+    monkeypatch.setattr(log, "apply_retention", lambda *times: dropped.append(apply(*times)) or dropped[-1])
+    monkeypatch.setattr(os, "unlink", unlinked)
+    running = asyncio.create_task(retaining(log).retain_regularly())
+    async with asyncio.timeout(10):
+        while log.log_start_offset < many or names(tmp_path / "p", "*.deleted"):
+            await asyncio.sleep(0.001)
+    running.cancel()
+
+    assert dropped[:3] == [MOST_DROPPED, MOST_DROPPED, 10]
+    assert threads
+    assert threading.get_ident() not in threads
+    log.close()
+
+
+async def test_retention_leaves_the_folder_of_a_closed_log_to_the_next_one(tmp_path: Path):
+    """A log that was quarantined during a pass had its checkpoint written into the folder of the one in its place."""
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=0, retention_ms=-1)
+    fill(log, 20)
+    work = retaining(log)
+    log.close()
+    (tmp_path / "p").rename(tmp_path / "aside")
+    fresh = open_log(tmp_path / "p")
+    fill(fresh, 1)
+    fresh.checkpoint(0, closing=True)
+    before = read_json(tmp_path / "p" / "checkpoint.json")
+
+    running = asyncio.create_task(work.retain_regularly())
+    await asyncio.sleep(0.05)
+    running.cancel()
+
+    assert read_json(tmp_path / "p" / "checkpoint.json") == before
+    fresh.close()

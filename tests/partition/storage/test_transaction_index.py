@@ -106,6 +106,40 @@ def test_a_search_ends_where_nothing_before_the_range_can_have_been_under_way(tm
     assert (len(loaded), len(told.log.segments) > 5) == (1, True)
 
 
+class Counted:
+    """The index entry of a transaction that one marker follows at once; it counts how often it is looked at."""
+
+    looks = 0
+
+    def __init__(self, first_offset: int) -> None:
+        self._first = first_offset
+        self.producer_id = 1
+
+    def _look(self, offset: int) -> int:
+        Counted.looks += 1
+        return offset
+
+    first_offset = property(lambda self: self._look(self._first))
+    last_offset = property(lambda self: self._look(self._first + 1))
+    stable_offset = property(lambda self: self._look(self._first + 2))
+
+
+def test_a_search_in_a_segment_with_many_aborted_transactions_looks_at_few(tmp_path: Path):
+    """With 100,000 small aborted transactions in a segment, each read looked at all of them."""
+    told, many = make(tmp_path / "p"), 10_000
+    told.send(1)
+    told.end(1, committed=False)
+    (segment,) = told.log.segments
+    segment._aborted = [Counted(2 * number) for number in range(many)]
+    segment.aborted_count = many
+
+    found = told.log.aborted_transactions(2 * many - 6, 2 * many - 2)
+
+    assert [one.first_offset for one in found] == [2 * many - 6, 2 * many - 4]
+    assert Counted.looks < 100
+    told.log.close()
+
+
 def test_retention_takes_the_index_of_a_segment_with_it(tmp_path: Path):
     told = make(tmp_path / "p", retention_ms=1, file_delete_delay_ms=0)
     for _ in range(60):
