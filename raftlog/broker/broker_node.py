@@ -223,7 +223,11 @@ class BrokerNode:
 
     def _inflight(self) -> InflightLimits:
         config = self._config.broker
-        return InflightLimits(max_requests=config.max_inflight_requests, max_bytes=config.max_inflight_bytes)
+        return InflightLimits(
+            max_requests=config.max_inflight_requests,
+            max_bytes=config.max_inflight_bytes,
+            of_one=config.max_request_bytes,
+        )
 
     def _request_limits(self, *, max_json_bytes: int = MAX_JSON_BYTES) -> RequestLimits:
         return RequestLimits(max_body_bytes=self._config.broker.max_request_bytes, max_json_bytes=max_json_bytes)

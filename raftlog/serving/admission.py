@@ -97,9 +97,10 @@ class Admission:
                 request, [content], status=response.status, headers=response.headers, write_s=self._limits.write_s
             )
         if isinstance(response, PartsResponse) and (size := response.memory_bytes) > PIECE_BYTES:
-            self._inflight.hold_answer(size)
+            address = request.remote or ""
+            self._inflight.hold_answer(size, address)
             # aiohttp does not send a response whose peer has disconnected; the finalizer stops counting it.
-            ended = weakref.finalize(response, self._inflight.release_answer, size)
+            ended = weakref.finalize(response, self._inflight.release_answer, size, address)
             ended.atexit = False
             response.when_ended(lambda: ended() and None)
         return response
@@ -114,6 +115,7 @@ class _Body:
 
     def __init__(self, request: web.Request, inflight: InflightLimits, limits: RequestLimits, *, json: bool) -> None:
         self._request = request
+        self._address = request.remote or ""
         self._inflight = inflight
         self._limits = limits
         self._json = json
@@ -148,13 +150,13 @@ class _Body:
         return body
 
     def _take(self, chunk: bytes, body: bytearray) -> None:
-        self._inflight.hold(len(chunk))
+        self._inflight.hold(len(chunk), self._address)
         self._held += len(chunk)
         self._limits.require_size(self._held, json=self._json)
         body += chunk
 
     def release(self) -> None:
-        self._inflight.release(self._held)
+        self._inflight.release(self._held, self._address)
         self._held = 0
 
 

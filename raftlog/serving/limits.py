@@ -57,14 +57,21 @@ class InflightLimits:
 
     A body counts as it arrives, not by its announced length. A request counts once its body is complete.
 
+    One address may hold no more than what is left for all others. So the first takes up to half, the second up to a
+    third, and there is always space for a further one (Choudhury and Hahne, "Dynamic queue length thresholds", 1998).
+
     Args:
         max_requests: the most requests handled at once.
         max_bytes: the most bytes of unanswered bodies, and separately of unsent responses.
+        of_one: bytes that each address may hold as long as `max_bytes` allows; None: all of them.
     """
 
-    def __init__(self, *, max_requests: int, max_bytes: int) -> None:
+    def __init__(self, *, max_requests: int, max_bytes: int, of_one: int | None = None) -> None:
         self._max_requests = max_requests
         self._max_bytes = max_bytes
+        self._of_one = max_bytes if of_one is None else of_one
+        self._bodies_of: dict[str, int] = {}
+        self._answers_of: dict[str, int] = {}
         self.requests = 0
         self.bytes = 0
         self.answer_bytes = 0
@@ -83,22 +90,29 @@ class InflightLimits:
         """Stop counting a request."""
         self.requests -= 1
 
-    def hold(self, size: int) -> None:
-        """Count `size` more bytes of a body; call `release` when they are no longer needed.
+    def hold(self, size: int, address: str = "") -> None:
+        """Count `size` more bytes of a body from an address; call `release` when they are no longer needed.
 
         Raises:
             OverloadedError: too many bytes are held; these were not counted.
         """
         if self.bytes + size > self._max_bytes:
             raise self._overloaded()
+        if self._is_too_much(own := self._bodies_of.get(address, 0) + size, self.bytes):
+            raise OverloadedError(
+                f"bodies of {own} bytes from {address} are being handled, and other addresses need space: slow down, "
+                "and send the request again"
+            )
+        self._bodies_of[address] = own
         self.bytes += size
 
-    def release(self, size: int) -> None:
+    def release(self, size: int, address: str = "") -> None:
         """Stop counting bytes of a body."""
+        _subtract(self._bodies_of, address, size)
         self.bytes -= size
 
-    def hold_answer(self, size: int) -> None:
-        """Count a response of `size` bytes; call `release_answer` when it is sent.
+    def hold_answer(self, size: int, address: str = "") -> None:
+        """Count a response of `size` bytes to an address; call `release_answer` when it is sent.
 
         Raises:
             OverloadedError: too many bytes wait for slow readers; this response was not counted.
@@ -107,14 +121,63 @@ class InflightLimits:
             raise OverloadedError(
                 f"responses of {self.answer_bytes} bytes wait for slow readers; request less, or send it again later"
             )
+        if self._is_too_much(own := self._answers_of.get(address, 0) + size, self.answer_bytes):
+            raise OverloadedError(
+                f"responses of {own} bytes to {address} wait to be read, and other addresses need space: read them, "
+                "request less, or send it again later"
+            )
+        self._answers_of[address] = own
         self.answer_bytes += size
 
-    def release_answer(self, size: int) -> None:
+    def release_answer(self, size: int, address: str = "") -> None:
         """Stop counting a response: it is sent, or its reader has disconnected."""
+        _subtract(self._answers_of, address, size)
         self.answer_bytes -= size
+
+    def of(self, address: str) -> AddressLimits:
+        """Return these limits for the requests of one address."""
+        return AddressLimits(self, address)
+
+    def _is_too_much(self, own: int, held: int) -> bool:
+        """Return whether an address would hold `own` bytes of what others need. `held`: by all, before."""
+        return own > self._of_one and own > self._max_bytes - held
 
     def _overloaded(self) -> OverloadedError:
         return OverloadedError(
             f"{self.requests} requests with bodies of {self.bytes} bytes are being handled; slow down, and send the "
             "request again"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AddressLimits:
+    """The limits of a listener for the requests of one address: see the methods of `InflightLimits`."""
+
+    limits: InflightLimits
+    address: str
+
+    def enter(self) -> None:
+        self.limits.enter()
+
+    def leave(self) -> None:
+        self.limits.leave()
+
+    def hold(self, size: int) -> None:
+        self.limits.hold(size, self.address)
+
+    def release(self, size: int) -> None:
+        self.limits.release(size, self.address)
+
+    def hold_answer(self, size: int) -> None:
+        self.limits.hold_answer(size, self.address)
+
+    def release_answer(self, size: int) -> None:
+        self.limits.release_answer(size, self.address)
+
+
+def _subtract(counts: dict[str, int], address: str, size: int) -> None:
+    left = counts.get(address, 0) - size
+    if left > 0:
+        counts[address] = left
+    else:
+        counts.pop(address, None)

@@ -192,6 +192,12 @@ def bodies_are_counted_once_they_are_too_many(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/serving/test_inflight_limits.py")
+def one_address_may_hold_all_the_memory(patch: Any) -> None:
+    patch.edit(InflightLimits._is_too_much, "own > self._max_bytes - held", "False")
+
+
+@mutant
 @told_by(LISTENER)
 def json_may_be_as_large_as_batches(patch: Any) -> None:
     patch.edit(RequestLimits.require_size, "min(self.max_json_bytes, self.max_body_bytes) if json else ", "")

@@ -110,7 +110,7 @@ class KafkaCall:
         Raises:
             OverloadedError: too many bytes wait for slow readers; these were not counted.
         """
-        self.services.inflight.hold_answer(size)
+        self.services.inflight.hold_answer(size, self.connection.peer.address)
         self.held_bytes += size
         self.is_large = self.is_large or self.held_bytes > INLINE_BYTES
 

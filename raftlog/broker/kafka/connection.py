@@ -59,7 +59,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         on_end: Callable[[KafkaConnection], None],
     ) -> None:
         self._server = server
-        self._inflight = server.inflight
+        self._inflight = server.inflight.of(address)
         self.address = address
         self._on_begin = on_begin
         self._on_end = on_end

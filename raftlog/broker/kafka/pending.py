@@ -11,7 +11,7 @@ from raftlog.broker.kafka.call import ClosesConnectionError, KafkaCall, goes_on_
 from raftlog.broker.kafka.dispatch import KafkaDispatch, KafkaRequest
 from raftlog.broker.kafka.quotas import KafkaQuotas
 from raftlog.security.quotas import Turn
-from raftlog.serving.limits import InflightLimits
+from raftlog.serving.limits import AddressLimits
 from raftlog.serving.metered import Metered
 from raftlog.wire.kafka.errors import KafkaProtocolError
 from raftlog.wire.kafka.reader import Buffer
@@ -55,7 +55,7 @@ class Pending:
     def overlaps(self) -> bool:
         return self.request.header.api_key == _PRODUCE
 
-    def release(self, inflight: InflightLimits) -> None:
+    def release(self, inflight: AddressLimits) -> None:
         """Stop counting the request, which was handled."""
         self._release_frame(inflight)
         if self.is_entered:
@@ -65,7 +65,7 @@ class Pending:
             if not self.waits:
                 inflight.leave()
 
-    def enter(self, inflight: InflightLimits) -> None:
+    def enter(self, inflight: AddressLimits) -> None:
         """Count the request, which begins.
 
         Raises:
@@ -76,7 +76,7 @@ class Pending:
         if self.call is not None:
             self.call.on_wait = partial(self._leave, inflight)
 
-    def _leave(self, inflight: InflightLimits) -> None:
+    def _leave(self, inflight: AddressLimits) -> None:
         """Stop counting the request: it waits for other clients, and its handler keeps little of its message.
 
         It does not count again when it goes on, because what is left to do is little, too.
@@ -86,12 +86,12 @@ class Pending:
             inflight.leave()
             self._release_frame(inflight)
 
-    def _release_frame(self, inflight: InflightLimits) -> None:
+    def _release_frame(self, inflight: AddressLimits) -> None:
         self.request.frame = b""  # Its buffer is reused.
         held_bytes, self.held_bytes = self.held_bytes, 0
         inflight.release(held_bytes)
 
-    def forget(self, inflight: InflightLimits, _: object = None) -> None:
+    def forget(self, inflight: AddressLimits, _: object = None) -> None:
         """Stop counting the request and its answer: it was sent, or the connection has ended."""
         if self.turn is not None and not self.is_entered:
             self.turn.cancel()

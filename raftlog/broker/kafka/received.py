@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from raftlog.broker.kafka.input import SMALL_BYTES, KafkaInput
 from raftlog.errors import OverloadedError
-from raftlog.serving.limits import InflightLimits
+from raftlog.serving.limits import AddressLimits
 
 
 class ReceivedBytes:
@@ -17,7 +17,7 @@ class ReceivedBytes:
 
     __slots__ = ("_counted", "_inflight", "_input", "uncounted")
 
-    def __init__(self, input: KafkaInput, inflight: InflightLimits) -> None:  # noqa: A002
+    def __init__(self, input: KafkaInput, inflight: AddressLimits) -> None:  # noqa: A002
         self._input = input
         self._inflight = inflight
         self._counted = 0

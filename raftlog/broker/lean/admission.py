@@ -15,7 +15,7 @@ from raftlog.security.identity import UNKNOWN_SENDER
 class LeanAdmission:
     """The rights, quotas and limits of one connection's current request."""
 
-    __slots__ = ("_entered", "_held_bytes", "_identity", "_routes", "marks", "quotas", "sender")
+    __slots__ = ("_address", "_entered", "_held_bytes", "_identity", "_routes", "marks", "quotas", "sender")
 
     def __init__(self, routes: LeanRoutes) -> None:
         self._routes = routes
@@ -27,6 +27,7 @@ class LeanAdmission:
         """The id and the trace context of the current request."""
         self.quotas: LeanQuotas | None = None
         """The connection's use of its sender's quotas; None: no quota applies."""
+        self._address = ""
         self._entered = False
         """Whether the current request counts against the limit of requests."""
         self._held_bytes = 0
@@ -34,6 +35,7 @@ class LeanAdmission:
 
     def connected(self, transport: asyncio.BaseTransport, address: str) -> None:
         """Prepare for the requests of a peer."""
+        self._address = address
         if self._routes.guard is not None:
             self._identity = LeanIdentity(self._routes.guard, self._routes, transport)
         if self._routes.quotas is not None:
@@ -67,7 +69,7 @@ class LeanAdmission:
         Raises:
             OverloadedError: too many body bytes are in memory.
         """
-        self._routes.hold(size)
+        self._routes.inflight.hold(size, self._address)
         self._held_bytes += size
 
     def enter(self, address: str) -> None:
@@ -82,7 +84,7 @@ class LeanAdmission:
     def end(self) -> None:
         """Stop counting the current request."""
         if self._held_bytes:
-            self._routes.release(self._held_bytes)
+            self._routes.inflight.release(self._held_bytes, self._address)
             self._held_bytes = 0
         if self._entered:
             self._routes.leave()

@@ -163,18 +163,6 @@ class LeanRoutes:
         """Stop counting a request."""
         self.inflight.leave()
 
-    def hold(self, size: int) -> None:
-        """Count received bytes of a body until `release`.
-
-        Raises:
-            OverloadedError: too many body bytes are in memory.
-        """
-        self.inflight.hold(size)
-
-    def release(self, size: int) -> None:
-        """Stop counting bytes of a body."""
-        self.inflight.release(size)
-
     async def handle(
         self,
         request: LeanRequest,

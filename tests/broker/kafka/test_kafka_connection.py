@@ -162,9 +162,9 @@ async def test_complete_requests_begin_however_full_the_memory_is(monkeypatch: p
     async with serving(max_bytes=200_000) as served, client(served) as kafka, client(served) as other:
         hold, refused = served.inflight.hold, asyncio.Event()
 
-        def holding(size: int) -> None:
+        def holding(size: int, address: str = "") -> None:
             try:
-                hold(size)
+                hold(size, address)
             except OverloadedError:
                 refused.set()
                 raise

@@ -104,7 +104,7 @@ async def test_a_large_answer_counts_until_it_is_sent(frame: Frame, monkeypatch:
     held, real = list[int](), frame.inflight.hold_answer
     with monkeypatch.context() as patch:
         patch.setattr(frame.context.listener, "image", replace(image, topics=topics, names=named))
-        patch.setattr(frame.inflight, "hold_answer", lambda size: (held.append(size), real(size)))
+        patch.setattr(frame.inflight, "hold_answer", lambda size, address: (held.append(size), real(size, address)))
         answer = await asking(frame, 3, 12, metadata.MetadataRequest(topics=None))
         assert (len(answer.topics), len(held), held[0] > 100_000) == (2_000, 1, True)
         patch.setattr(frame.inflight, "answer_bytes", frame.inflight._max_bytes)
