@@ -70,8 +70,11 @@ async def in_slices(items: Iterable[T], each: int = 64) -> AsyncIterator[T]:
             await asyncio.sleep(0)
 
 
-async def concurrently(work: Sequence[Coroutine[Any, Any, T]], *, each: int) -> list[T]:
-    """Return the results of coroutines that run concurrently; `each` of them begin in one turn of the event loop."""
+async def concurrently(work: Sequence[Coroutine[Any, Any, T]], *, each: int = 64) -> list[T]:
+    """Return the results of coroutines that run concurrently; `each` of them begin in one turn of the event loop.
+
+    If one fails, the others are cancelled: `asyncio.gather` lets them go on, beyond the end of what they use.
+    """
     tasks = list[asyncio.Task[T]]()
     try:
         async for one in in_slices(work, each):
@@ -80,8 +83,8 @@ async def concurrently(work: Sequence[Coroutine[Any, Any, T]], *, each: int) -> 
     finally:  # Also if it is cancelled before all have begun.
         for one in work[len(tasks) :]:
             one.close()
-        for task in tasks:
-            task.cancel()
+        if ended := [task for task in tasks if task.cancel()]:
+            await asyncio.wait(ended)
 
 
 class TimedEvent:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,6 +10,7 @@ from raftlog.client.addresses import address_of
 from raftlog.client.admin_topics import TopicAdmin
 from raftlog.errors import ErrorCode, NotFoundError
 from raftlog.model import BrokerId
+from raftlog.runtime import concurrently
 from raftlog.wire import paths
 from raftlog.wire.metadata import BrokerInfo, BrokersResponse, ClusterInfo, ConfigValue, ControllerInfo
 
@@ -186,7 +186,7 @@ class Admin(TopicAdmin):
                 timeout_ms=self._connection.timeout_ms,
             )
 
-        return list(await asyncio.gather(*(ask(known[broker]) for broker in chosen)))
+        return await concurrently([ask(known[broker]) for broker in chosen])
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:
         """Forget a broker that will not come back.

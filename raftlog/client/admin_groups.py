@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from raftlog.client.coordinator_link import CoordinatorLink
 from raftlog.client.start_offsets import Start, ask_offset
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError
 from raftlog.model import Offset, TopicPartition
+from raftlog.runtime import concurrently
 from raftlog.wire import paths
 from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
 
@@ -83,7 +83,7 @@ class GroupAdmin(SecurityAdmin):
             group_id: the group's id.
         """
         offsets = await self.group_offsets(group_id)
-        ends = await asyncio.gather(*map(self._end_of, offsets))
+        ends = await concurrently([self._end_of(partition) for partition in offsets])
         return {
             partition: max(0, end - offset)
             for (partition, offset), end in zip(offsets.items(), ends, strict=True)
@@ -160,7 +160,7 @@ class GroupAdmin(SecurityAdmin):
         if to is None and to_offset is None and unknown:
             raise InvalidRequestError(f"group {group_id!r} has committed no offset of {unknown[0]} to shift")
         at = "latest" if to is None else to
-        answers = await asyncio.gather(*(ask_offset(self._connection, partition, at) for partition in chosen))
+        answers = await concurrently([ask_offset(self._connection, one, at) for one in chosen])
         after = {}
         for partition, answer in zip(chosen, answers, strict=True):
             base = answer.offset if to is not None else before[partition] if to_offset is None else to_offset

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from raftlog import wire
 from raftlog.client.admin_groups import GroupAdmin
 from raftlog.client.start_offsets import Start, ask_offset
 from raftlog.model import Isolation, Offset, TopicPartition
+from raftlog.runtime import concurrently
 from raftlog.wire import paths
 from raftlog.wire.data import HIGH_WATERMARK, DeleteRecordsBody, DeleteRecordsResponse, OffsetResponse
 from raftlog.wire.metadata import ConfigValue, CreateTopicRequest, TopicInfo, TopicsResponse
@@ -133,7 +133,7 @@ class TopicAdmin(GroupAdmin):
         if partitions is None:
             partitions = [info.partition for info in (await self.describe_topic(topic)).partitions]
         pairs = [TopicPartition(topic, partition) for partition in partitions]
-        return list(await asyncio.gather(*(ask_offset(self._connection, each, at, isolation) for each in pairs)))
+        return await concurrently([ask_offset(self._connection, each, at, isolation) for each in pairs])
 
     async def delete_records(self, topic: str, partition: int, *, before: Offset | None = None) -> Offset:
         """Delete a partition's records below an offset, and return the new log start offset.

@@ -17,6 +17,7 @@ from raftlog.client.start_offsets import Start, offset_at
 from raftlog.errors import CorruptBatchError, ErrorCode
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 from raftlog.record import Record
+from raftlog.runtime import concurrently
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -199,7 +200,7 @@ class PartitionReader:
         """Return the offset of each partition at a start position."""
         listed = sorted(partitions)  # Sets have another order in each process; requests have the same.
         isolation = self.fetcher.isolation
-        answers = await asyncio.gather(*(offset_at(self.connection, p, at, isolation) for p in listed))
+        answers = await concurrently([offset_at(self.connection, p, at, isolation) for p in listed])
         return dict(zip(listed, answers, strict=True))
 
     async def _decide(self, failure: Failure) -> None:

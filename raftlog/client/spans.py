@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,6 +12,7 @@ from raftlog.client.connection import Connection
 from raftlog.client.start_offsets import Start, ask_offset
 from raftlog.errors import ConfigError, NotFoundError, OffsetOutOfRangeError
 from raftlog.model import Isolation, Offset, TopicPartition
+from raftlog.runtime import concurrently
 
 Bound: TypeAlias = Literal["earliest", "latest"] | datetime | timedelta | Offset | Mapping[int, Offset]
 """An end of the log, a time (a timedelta is so long ago), an offset of the only partition, or offsets by partition."""
@@ -78,7 +78,7 @@ async def spans_of(connection: Connection, wanted: Selection) -> list[Span]:
     for name, bound in (("start", wanted.start), ("end", wanted.end)):
         _require_fits(name, bound, wanted.topic, numbers)
     places = [TopicPartition(wanted.topic, number) for number in numbers]
-    return await asyncio.gather(*(_span(connection, place, wanted, info.topic_id) for place in places))
+    return await concurrently([_span(connection, place, wanted, info.topic_id) for place in places])
 
 
 async def _span(connection: Connection, partition: TopicPartition, wanted: Selection, topic_id: str) -> Span:

@@ -116,6 +116,7 @@ class HttpSession:
         self._connections_per_host = connections_per_host
         self._session: aiohttp.ClientSession | None = None
         self._lean: LeanPool | None = None
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -124,7 +125,8 @@ class HttpSession:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and open none any more."""
+        self._closed = True
         session, self._session = self._session, None
         lean, self._lean = self._lean, None
         await close_all(*(part.close for part in (self._tokens, session, lean) if part is not None))
@@ -163,6 +165,7 @@ class HttpSession:
         Raises:
             UnreachableError: no connection; nothing was sent.
             UnknownOutcomeError: sent, but no answer within `timeout_ms`.
+            InvalidRequestError: this session is closed.
             RaftlogError: the peer's error, in its own class.
         """
         wanted = _Wanted(method, path, query, body, content_type, accept, fields)
@@ -325,6 +328,7 @@ class HttpSession:
 
     def _lean_pool(self) -> LeanPool:
         if self._lean is None:
+            self._require_open()
             self._lean = LeanPool(
                 connect_timeout_ms=self._connect_timeout_ms,
                 connections_per_host=self._connections_per_host,
@@ -334,6 +338,7 @@ class HttpSession:
 
     def _pool(self) -> aiohttp.ClientSession:
         if self._session is None:
+            self._require_open()
             asyncio.get_running_loop()
             connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections_per_host, ttl_dns_cache=60)
             cookies = aiohttp.DummyCookieJar()  # A peer, or a proxy, could have any number sent with every request.
@@ -341,6 +346,11 @@ class HttpSession:
                 connector=connector, auto_decompress=False, trust_env=False, cookie_jar=cookies
             )
         return self._session
+
+    def _require_open(self) -> None:
+        """Raise if the session is closed: connections that a late request opened would stay open."""
+        if self._closed:
+            raise InvalidRequestError("this client is closed, and the request was not sent; make another one")
 
 
 def _countdown(timeout_ms: int) -> Callable[[], int]:

@@ -6,7 +6,6 @@ record batch of each partition's backlog, which is exact if all records have the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +15,7 @@ from pyspark_raftlog.options import SourceOptions
 from raftlog.errors import RaftlogError
 from raftlog.model import Offset, TopicPartition
 from raftlog.record.batch import iter_batches
-from raftlog.runtime import Clock, SystemClock
+from raftlog.runtime import Clock, SystemClock, concurrently
 
 NO_LIMIT = 2**63 - 1
 GUESSED_RECORD_BYTES = 1024.0
@@ -51,7 +50,7 @@ class Admission:
         """Move `end` back to the upper limit of a micro-batch."""
         if self.options.max_bytes_per_trigger is not None:
             backlog = [key for key in end if end[key] > start[key]]
-            sizes = await asyncio.gather(*(self._record_bytes(cluster, key, start[key]) for key in backlog))
+            sizes = await concurrently([self._record_bytes(cluster, key, start[key]) for key in backlog])
             by_partition = dict(zip(backlog, sizes, strict=True))
             end = limit_bytes(start, end, self.options.max_bytes_per_trigger, by_partition)
         if self.options.max_offsets_per_trigger is not None:

@@ -12,7 +12,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from raftlog.errors import OffsetOutOfRangeError, RaftlogError, UnknownOutcomeError, UnreachableError, from_wire
+from raftlog.errors import (
+    InvalidRequestError,
+    OffsetOutOfRangeError,
+    RaftlogError,
+    UnknownOutcomeError,
+    UnreachableError,
+    from_wire,
+)
 from raftlog.model import Address
 from raftlog.request_marks import RequestMarks, is_request_id
 from raftlog.transport import HttpSession
@@ -244,3 +251,16 @@ def test_an_id_of_a_hostile_server_is_not_shown(hostile: object):
 def test_errors_keep_their_request_when_they_are_copied_between_processes():
     error = from_wire({"code": "INVALID_REQUEST", "message": "why", "request_id": "a-1"})
     assert str(pickle.loads(pickle.dumps(error))) == "why [request a-1]"
+
+
+@pytest.mark.parametrize("used", [True, False])
+async def test_a_closed_session_opens_no_connection_again(address: Address, used: bool):
+    """A late request of a task that still ran opened one, which nothing closed."""
+    session = HttpSession()
+    if used:
+        await session.call_frame(FetchResponse, "GET", address, "/frame", timeout_ms=5_000)
+    await session.close()
+    for method, accept, body in (("GET", media.JSON, None), ("POST", media.FRAME, b"abcdef")):
+        with pytest.raises(InvalidRequestError, match="this client is closed, and the request was not sent"):
+            await session.request(method, address, "/echo?id=1", timeout_ms=5_000, accept=accept, body=body)
+    assert (session._session, session._lean) == (None, None)
