@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar
 
@@ -30,6 +31,28 @@ _log = logging.getLogger(__name__)
 C = TypeVar("C", bound="client.Producer | client.Consumer | client.Admin | SpanReader")
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Call(Generic[P, T]):
+    """Work in the loop's thread, for a caller that Ctrl-C may interrupt before it has what it could cancel."""
+
+    def __init__(self, work: Callable[P, Coroutine[Any, Any, T]]) -> None:
+        self._work = work
+        self._task: asyncio.Task[Any] | None = None
+        self._is_left = False
+
+    async def run(self, *arguments: P.args, **options: P.kwargs) -> T:
+        self._task = asyncio.current_task()
+        if self._is_left:
+            raise asyncio.CancelledError
+        return await self._work(*arguments, **options)
+
+    def leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel the work, if it has not ended and is not cancelled yet; it may begin later."""
+        self._is_left = True
+        if (task := self._task) is not None and not task.done():
+            with suppress(RuntimeError):  # The loop is closed.
+                loop.call_soon_threadsafe(lambda: task.cancelling() or task.cancel())
 
 
 class Facade(Generic[C]):
@@ -115,8 +138,13 @@ class Facade(Generic[C]):
         await self._client.__aexit__(*reason)
 
     def _run(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
-        """Run a coroutine in the loop's thread and wait; see `_begin`."""
-        return self._wait_for(self._begin(work, *arguments, **options))
+        """Run a coroutine in the loop's thread and wait; see `_begin`. An interruption at any moment cancels it."""
+        call = _Call(work)
+        try:
+            return self._wait_for(self._begin(call.run, *arguments, **options))
+        except BaseException:
+            call.leave(self._loop)
+            raise
 
     def _ask(self, ask: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """Call a function in the loop's thread, so that no state changes meanwhile; see `_begin`."""

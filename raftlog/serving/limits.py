@@ -91,14 +91,14 @@ class InflightLimits:
         self.requests -= 1
 
     def hold(self, size: int, address: str = "") -> None:
-        """Count `size` more bytes of a body from an address; call `release` when they are no longer needed.
+        """Count `size` more bytes of a body from an address ("": of any); call `release` when they are not needed.
 
         Raises:
             OverloadedError: too many bytes are held; these were not counted.
         """
         if self.bytes + size > self._max_bytes:
             raise self._overloaded()
-        if self._is_too_much(own := self._bodies_of.get(address, 0) + size, self.bytes):
+        if self._is_too_much(address, own := self._bodies_of.get(address, 0) + size, self.bytes):
             raise OverloadedError(
                 f"bodies of {own} bytes from {address} are being handled, and other addresses need space: slow down, "
                 "and send the request again"
@@ -121,7 +121,7 @@ class InflightLimits:
             raise OverloadedError(
                 f"responses of {self.answer_bytes} bytes wait for slow readers; request less, or send it again later"
             )
-        if self._is_too_much(own := self._answers_of.get(address, 0) + size, self.answer_bytes):
+        if self._is_too_much(address, own := self._answers_of.get(address, 0) + size, self.answer_bytes):
             raise OverloadedError(
                 f"responses of {own} bytes to {address} wait to be read, and other addresses need space: read them, "
                 "request less, or send it again later"
@@ -138,9 +138,9 @@ class InflightLimits:
         """Return these limits for the requests of one address."""
         return AddressLimits(self, address)
 
-    def _is_too_much(self, own: int, held: int) -> bool:
+    def _is_too_much(self, address: str, own: int, held: int) -> bool:
         """Return whether an address would hold `own` bytes of what others need. `held`: by all, before."""
-        return own > self._of_one and own > self._max_bytes - held
+        return address != "" and own > self._of_one and own > self._max_bytes - held
 
     def _overloaded(self) -> OverloadedError:
         return OverloadedError(

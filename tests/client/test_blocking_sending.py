@@ -199,6 +199,41 @@ def test_a_block_that_is_interrupted_at_its_begin_or_end_is_aborted(
         assert [record.value for record in consumer.fetch(max_wait_ms=10_000)] == [b"kept"]
 
 
+def test_a_block_that_is_interrupted_while_its_end_is_submitted_is_aborted(
+    url: str, topic_name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Ctrl-C comes when the loop's thread has the end already, and the caller nothing yet that it could cancel."""
+    submit, passes = asyncio.run_coroutine_threadsafe, list[str]()
+
+    def interrupted(work: Any, loop: Any) -> Any:
+        submit(work, loop)
+        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", submit)
+        raise KeyboardInterrupt
+
+    with blocking.Producer(url, transactional_id=topic_name) as producer:
+        passed, may_pass = producer._outbox.passed, threading.Event()
+
+        async def slowly() -> None:
+            passes.append("")
+            while len(passes) > 1 and not may_pass.is_set():
+                await asyncio.sleep(0.001)
+            await passed()
+
+        def run() -> None:
+            with producer.transaction():
+                producer.send_nowait(topic_name, b"dropped")
+                monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+
+        monkeypatch.setattr(producer._outbox, "passed", slowly)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+        may_pass.set()
+        with producer.transaction():
+            producer.send_nowait(topic_name, b"kept")
+    with blocking.Consumer(url, topic_name, start="earliest", isolation="read_committed") as consumer:
+        assert [record.value for record in consumer.fetch(max_wait_ms=10_000)] == [b"kept"]
+
+
 def test_a_time_of_1970_arrives_as_it_was_given(url: str, topic_name: str):
     at = datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC)
     with blocking.Producer(url) as producer:

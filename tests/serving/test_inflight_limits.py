@@ -41,6 +41,7 @@ def test_each_address_takes_at_most_what_is_left_for_all_others():
     assert filled(limits, "d") >= 100
     limits.release(held[0], "a")
     assert filled(limits, "b") > 100
+    assert filled(limits, "") + limits._bodies_of["b"] + held[2] + limits._bodies_of["d"] == 1_200
 
 
 def test_an_address_may_always_hold_one_request_within_the_limit_of_all():
