@@ -251,7 +251,7 @@ def lean_connections_count_for_ever(patch: Any) -> None:
 @mutant
 @told_by(LEAN)
 def bodies_of_lean_requests_count_for_ever(patch: Any) -> None:
-    patch.edit(LeanAdmission.end, "self._routes.release(self._held_bytes)", "pass")
+    patch.edit(LeanAdmission.end, "self._routes.inflight.release(self._held_bytes, self._address)", "pass")
 
 
 @mutant
