@@ -20,6 +20,8 @@ import orjson
 
 from raftlog.model import Address
 from raftlog.wire import paths
+from raftlog.wire.kafka.framing import RequestHeader, encode_request
+from raftlog.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 PAUSE_S = 0.05
 FROM = ("127.0.0.9", 0)
@@ -36,6 +38,17 @@ JSON_BODIES = (
     ("PATCH", "/v1/topics/__consumer_offsets", b'{"configs":{"retention_ms":1}}'),
     ("POST", "/v1/groups/strange/heartbeat", b'{"member_id":' + DEEP + b"}"),
     ("GET", "/v1/topics/nothing/partitions/0/offsets?at=-9223372036854775808", b""),
+)
+LARGE, LARGE_PARTITIONS = "large", 3
+"""A topic whose partitions have more records than one Kafka Fetch returns."""
+FETCH = FetchRequest(
+    max_bytes=1 << 30,
+    topics=[
+        FetchTopic(
+            topic=LARGE,
+            partitions=[FetchPartition(partition=n, partition_max_bytes=1 << 30) for n in range(LARGE_PARTITIONS)],
+        )
+    ],
 )
 PATTERNS = ("((((a{0}){1000}){1000}){1000}){1000}", "[\u0001-\U0010ffff]" * 3, "(a*)*b", "(" * 500)
 
@@ -59,7 +72,7 @@ class Stranger:
             self.patterns,
             self.wide_fetches,
         ]
-        held = [self.idle, self.endless_head, self.endless_body, self.takes_nothing]
+        held = [self.idle, self.endless_head, self.endless_body, self.takes_nothing, self.takes_no_records]
         async with asyncio.TaskGroup() as group:
             for attack in attacks:
                 group.create_task(self._again(attack))
@@ -107,6 +120,10 @@ class Stranger:
     def takes_nothing(self, writer: asyncio.StreamWriter) -> None:
         """Send requests, and read no answer."""
         writer.write(b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+
+    def takes_no_records(self, writer: asyncio.StreamWriter) -> None:
+        """Fetch records that a broker must unpack, and read none: they stay in its memory."""
+        writer.write(b"".join(encode_request(RequestHeader(1, 11, 0, None), FETCH)))
 
     # Attacks by requests.
 

@@ -10,11 +10,14 @@ from contextlib import asynccontextmanager, suppress
 
 import orjson
 
+import raftlog
 from chaos.failover import p99
 from chaos.run import Run
 from chaos.sessions import open_session
 from chaos.site import BrokenPromiseError
+from chaos.stranger import LARGE, LARGE_PARTITIONS
 from raftlog.errors import RaftlogError
+from raftlog.model import Address
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.metadata import BrokersResponse
@@ -24,15 +27,18 @@ ATTACK_S = 30.0
 SLOWER = 5
 """How many times its own p99 an honest client may wait during the attacks."""
 POLL_S = 0.5
+LARGE_RECORDS = 2_000
+"""By partition: more than a Kafka Fetch returns."""
 
 
 async def strangers(run: Run) -> None:
     """Measure honest clients without attacks, then with them; then kill a broker and the controller during attacks."""
     await run.warm_up()
+    await _make_large(run)
     quiet = await _latency_p99(run, QUIET_S)
     async with _attacks(run, ATTACK_S + 5):
         with run.fault("strangers", "all", *run.brokers):
-            async with _none_fenced(run):
+            async with _none_fenced(run), _large_answers(run):
                 attacked = await _latency_p99(run, ATTACK_S)
     run.figures["p99_quiet_us"], run.figures["p99_attacked_us"] = quiet, attacked
     if attacked > SLOWER * quiet:
@@ -92,6 +98,47 @@ async def _attacks(run: Run, seconds: float) -> AsyncIterator[None]:
         said, _ = await process.communicate()
         if said:
             run.figures["attacks"] = sum(orjson.loads(said).values())
+
+
+async def _make_large(run: Run) -> None:
+    """Fill the topic of which the attacking process fetches more than it reads."""
+    async with raftlog.Admin(run.cluster.bootstrap) as admin:
+        await admin.create_topic(LARGE, partitions=LARGE_PARTITIONS, replication_factor=len(run.brokers))
+    async with raftlog.Producer(run.cluster.bootstrap) as producer:
+        for partition in range(LARGE_PARTITIONS):
+            sent = (producer.send(LARGE, bytes(10_000), partition=partition) for _ in range(LARGE_RECORDS))
+            await asyncio.gather(*sent)
+
+
+@asynccontextmanager
+async def _large_answers(run: Run) -> AsyncIterator[None]:
+    """Request large answers all the while: each broker must have memory for them, whatever the attackers hold."""
+    refused, answered = list[str](), 0
+
+    async def read(session: HttpSession, broker: Address) -> None:
+        nonlocal answered
+        while True:
+            try:
+                await session.request("GET", broker, paths.OPENAPI, timeout_ms=10_000)
+                answered += 1
+            except RaftlogError as error:
+                refused.append(f"{broker.authority}: {error.code.value} {error.message}")
+            await asyncio.sleep(POLL_S)
+
+    async with open_session() as session:
+        brokers = [run.cluster.nodes.node(name).public for name in run.brokers]
+        reading = [asyncio.create_task(read(session, broker)) for broker in brokers if broker is not None]
+        try:
+            yield
+        finally:
+            for task in reading:
+                task.cancel()
+            await asyncio.gather(*reading, return_exceptions=True)
+    run.figures["large_answers"] = answered
+    if refused or not answered:
+        raise BrokenPromiseError(
+            f"{len(refused)} of {len(refused) + answered} large answers were refused: {refused[:1]}"
+        )
 
 
 @asynccontextmanager
