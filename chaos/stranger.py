@@ -41,14 +41,22 @@ JSON_BODIES = (
 )
 LARGE, LARGE_PARTITIONS = "large", 3
 """A topic whose partitions have more records than one Kafka Fetch returns."""
-FETCH = FetchRequest(
-    max_bytes=1 << 30,
-    topics=[
-        FetchTopic(
-            topic=LARGE,
-            partitions=[FetchPartition(partition=n, partition_max_bytes=1 << 30) for n in range(LARGE_PARTITIONS)],
-        )
-    ],
+FETCH_BYTES = b"".join(
+    encode_request(
+        RequestHeader(1, 11, 0, None),
+        FetchRequest(
+            max_bytes=1 << 30,
+            topics=[
+                FetchTopic(
+                    topic=LARGE,
+                    partitions=[
+                        FetchPartition(partition=number, partition_max_bytes=1 << 30)
+                        for number in range(LARGE_PARTITIONS)
+                    ],
+                )
+            ],
+        ),
+    )
 )
 PATTERNS = ("((((a{0}){1000}){1000}){1000}){1000}", "[\u0001-\U0010ffff]" * 3, "(a*)*b", "(" * 500)
 
@@ -123,7 +131,7 @@ class Stranger:
 
     def takes_no_records(self, writer: asyncio.StreamWriter) -> None:
         """Fetch records that a broker must unpack, and read none: they stay in its memory."""
-        writer.write(b"".join(encode_request(RequestHeader(1, 11, 0, None), FETCH)))
+        writer.write(FETCH_BYTES)
 
     # Attacks by requests.
 

@@ -15,9 +15,8 @@ from chaos.failover import p99
 from chaos.run import Run
 from chaos.sessions import open_session
 from chaos.site import BrokenPromiseError
-from chaos.stranger import LARGE, LARGE_PARTITIONS
+from chaos.stranger import FETCH_BYTES, LARGE, LARGE_PARTITIONS
 from raftlog.errors import RaftlogError
-from raftlog.model import Address
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.metadata import BrokersResponse
@@ -28,7 +27,9 @@ SLOWER = 5
 """How many times its own p99 an honest client may wait during the attacks."""
 POLL_S = 0.5
 LARGE_RECORDS = 2_000
-"""By partition: more than a Kafka Fetch returns."""
+"""Of 10 kB, in each partition: more than a Kafka Fetch returns."""
+LARGE_BYTES = 10 << 20
+LARGE_ANSWER_S = 10.0
 
 
 async def strangers(run: Run) -> None:
@@ -36,10 +37,11 @@ async def strangers(run: Run) -> None:
     await run.warm_up()
     await _make_large(run)
     quiet = await _latency_p99(run, QUIET_S)
-    async with _attacks(run, ATTACK_S + 5):
+    async with _attacks(run, ATTACK_S + 15):
         with run.fault("strangers", "all", *run.brokers):
-            async with _none_fenced(run), _large_answers(run):
+            async with _none_fenced(run):
                 attacked = await _latency_p99(run, ATTACK_S)
+                await _require_large_answers(run)
     run.figures["p99_quiet_us"], run.figures["p99_attacked_us"] = quiet, attacked
     if attacked > SLOWER * quiet:
         raise BrokenPromiseError(f"p99 of sends: {attacked} us under attack, {quiet} us without, more than {SLOWER} x")
@@ -110,35 +112,21 @@ async def _make_large(run: Run) -> None:
             await asyncio.gather(*sent)
 
 
-@asynccontextmanager
-async def _large_answers(run: Run) -> AsyncIterator[None]:
-    """Request large answers all the while: each broker must have memory for them, whatever the attackers hold."""
-    refused, answered = list[str](), 0
-
-    async def read(session: HttpSession, broker: Address) -> None:
-        nonlocal answered
-        while True:
-            try:
-                await session.request("GET", broker, paths.OPENAPI, timeout_ms=10_000)
-                answered += 1
-            except RaftlogError as error:
-                refused.append(f"{broker.authority}: {error.code.value} {error.message}")
-            await asyncio.sleep(POLL_S)
-
-    async with open_session() as session:
-        brokers = [run.cluster.nodes.node(name).public for name in run.brokers]
-        reading = [asyncio.create_task(read(session, broker)) for broker in brokers if broker is not None]
+async def _require_large_answers(run: Run) -> None:
+    """Fetch as many records as one answer may have: a broker must have memory for them, whatever attackers hold."""
+    for broker in [run.cluster.nodes.node(name).public for name in run.brokers] * 3:
+        if broker is None or broker.tls:
+            continue
+        reader, writer = await asyncio.open_connection(broker.host, broker.port)
         try:
-            yield
+            writer.write(FETCH_BYTES)
+            async with asyncio.timeout(LARGE_ANSWER_S):
+                length = int.from_bytes(await reader.readexactly(4), "big")
+                await reader.readexactly(length)
         finally:
-            for task in reading:
-                task.cancel()
-            await asyncio.gather(*reading, return_exceptions=True)
-    run.figures["large_answers"] = answered
-    if refused or not answered:
-        raise BrokenPromiseError(
-            f"{len(refused)} of {len(refused) + answered} large answers were refused: {refused[:1]}"
-        )
+            writer.transport.abort()
+        if length < LARGE_BYTES:
+            raise BrokenPromiseError(f"{broker.authority} refused a large answer: {length} bytes")
 
 
 @asynccontextmanager
