@@ -103,7 +103,8 @@ class InflightLimits:
                 f"bodies of {own} bytes from {address} are being handled, and other addresses need space: slow down, "
                 "and send the request again"
             )
-        self._bodies_of[address] = own
+        if own:
+            self._bodies_of[address] = own
         self.bytes += size
 
     def release(self, size: int, address: str = "") -> None:
@@ -126,7 +127,8 @@ class InflightLimits:
                 f"responses of {own} bytes to {address} wait to be read, and other addresses need space: read them, "
                 "request less, or send it again later"
             )
-        self._answers_of[address] = own
+        if own:
+            self._answers_of[address] = own
         self.answer_bytes += size
 
     def release_answer(self, size: int, address: str = "") -> None:

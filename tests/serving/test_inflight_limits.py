@@ -67,6 +67,15 @@ def test_answers_are_limited_apart_from_bodies_and_both_are_forgotten():
     assert (limits.bytes, limits.answer_bytes, limits._bodies_of, limits._answers_of) == (0, 0, {}, {})
 
 
+def test_an_address_that_holds_nothing_is_not_remembered():
+    """A client may have any number of addresses."""
+    limits = InflightLimits(max_requests=1, max_bytes=1_000)
+    for number in range(100):
+        limits.hold(0, f"2001:db8::{number:x}")
+        limits.hold_answer(0, f"2001:db8::{number:x}")
+    assert (limits._bodies_of, limits._answers_of) == ({}, {})
+
+
 async def large(_: web.Request) -> web.Response:
     return web.Response(body=bytes(LARGE))
 
