@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from raftlog.errors import RaftlogError
@@ -31,6 +31,20 @@ class Served(NamedTuple):
     """Records from the requested offset to the end of `data`; offsets that compaction has emptied count too."""
 
 
+class ReadSpace(Protocol):
+    """Memory for what one fetch reads. A fetch that waits for records has none."""
+
+    @property
+    def taken(self) -> int:
+        """Return how many bytes are reserved now."""
+
+    def take(self, most: int) -> int:
+        """Reserve up to `most` bytes for one read; return how many: 0 if there are too few."""
+
+    def give_back(self) -> None:
+        """Release all that was reserved."""
+
+
 Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 """Return the follower to read instead (KIP-392), given the leader's replica, the consumer's rack and offset."""
 
@@ -43,11 +57,15 @@ def _nobody(_: Replica, __: str, ___: Offset) -> None:
     return None
 
 
-async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefer = _nobody) -> list[Served]:
+async def serve_fetch(
+    find: FindReplica, request: FetchRequest, *, prefer: Prefer = _nobody, space: ReadSpace | None = None
+) -> list[Served]:
     """Answer a consumer: as soon as there are `min_bytes` or a partition has an error, or at the deadline.
 
     Args:
         find: returns this broker's replica, whatever its role, for topic, partition and topic id.
+        space: the answer's memory, which the caller releases. Without space, partitions have no data. None: what is
+            read is sent from files.
     """
     deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
     event, notifiers = asyncio.Event(), list[Notifier]()
@@ -55,10 +73,15 @@ async def serve_fetch(find: FindReplica, request: FetchRequest, *, prefer: Prefe
         waits = await _listen(find, request, event, notifiers)
         while True:
             event.clear()
-            results = await _read_all(find, request, prefer)
+            most = request.max_bytes if space is None else space.take(request.max_bytes)
+            results = await _read_all(find, request, most, prefer)
             enough = sum(len(one.data) for one in results) >= request.min_bytes
             urgent = any(_must_answer(one.result) for one in results)
-            if enough or urgent or not waits or not await wait_until(event, deadline):
+            if enough or urgent or not waits:
+                return results
+            if space is not None:
+                space.give_back()
+            if not await wait_until(event, deadline):
                 return results
     finally:
         await _stop_listening(event, notifiers)
@@ -106,8 +129,8 @@ async def _stop_listening(event: asyncio.Event, notifiers: list[Notifier]) -> No
         notifier.remove(event)
 
 
-async def _read_all(find: FindReplica, request: FetchRequest, prefer: Prefer) -> list[Served]:
-    results, left, partitions = list[Served](), request.max_bytes, iter(request.partitions)
+async def _read_all(find: FindReplica, request: FetchRequest, most: int, prefer: Prefer) -> list[Served]:
+    results, left, partitions = list[Served](), most, iter(request.partitions)
     is_long = len(request.partitions) > _TURN_PARTITIONS
 
     def read_slice() -> None:

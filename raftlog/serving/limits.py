@@ -131,6 +131,13 @@ class InflightLimits:
             self._answers_of[address] = own
         self.answer_bytes += size
 
+    def answer_space(self, address: str = "") -> int:
+        """Return the size of the largest response that `hold_answer` would count now."""
+        left = self._max_bytes - self.answer_bytes
+        if address == "":
+            return max(0, left)
+        return max(0, min(left, max(self._of_one, left) - self._answers_of.get(address, 0)))
+
     def release_answer(self, size: int, address: str = "") -> None:
         """Stop counting a response: it is sent, or its reader has disconnected."""
         _subtract(self._answers_of, address, size)

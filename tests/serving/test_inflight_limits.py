@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -52,6 +53,21 @@ def test_an_address_may_always_hold_one_request_within_the_limit_of_all():
     assert filled(limits, "b") == 200
     with pytest.raises(OverloadedError, match="being handled; slow down"):
         limits.hold(1, "c")
+
+
+def test_the_space_for_an_answer_is_what_may_be_held():
+    dice = random.Random(1)
+    limits = InflightLimits(max_requests=1, max_bytes=1_000, of_one=200)
+    for _ in range(500):
+        address = dice.choice(["", "a", "b", "c"])
+        space = limits.answer_space(address)
+        with pytest.raises(OverloadedError):
+            limits.hold_answer(space + 1, address)
+        if space:
+            limits.hold_answer(space, address)
+            limits.release_answer(dice.randrange(space + 1), address)
+        if limits.answer_bytes > 900:
+            limits = InflightLimits(max_requests=1, max_bytes=1_000, of_one=200)
 
 
 def test_answers_are_limited_apart_from_bodies_and_both_are_forgotten():

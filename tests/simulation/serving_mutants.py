@@ -8,6 +8,7 @@ from mutating import mutant, told_by
 
 from raftlog.broker import decisions
 from raftlog.broker.kafka import produce
+from raftlog.broker.kafka.answer_space import AnswerSpace
 from raftlog.broker.lean.admission import LeanAdmission
 from raftlog.broker.lean.connection import LeanConnection
 from raftlog.client.core import backoff
@@ -195,6 +196,18 @@ def bodies_are_counted_once_they_are_too_many(patch: Any) -> None:
 @told_by("tests/serving/test_inflight_limits.py")
 def one_address_may_hold_all_the_memory(patch: Any) -> None:
     patch.edit(InflightLimits._is_too_much, "own > self._max_bytes - held", "False")
+
+
+@mutant
+@told_by("tests/broker/kafka/test_kafka_versions.py")
+def records_are_converted_that_nothing_may_hold(patch: Any) -> None:
+    patch.edit(AnswerSpace.take, "if self.is_refused:", "if False:")
+
+
+@mutant
+@told_by("tests/broker/kafka/test_kafka_versions.py")
+def waiting_fetches_keep_their_memory(patch: Any) -> None:
+    patch.edit(AnswerSpace.give_back, "resize_answer(0)", "answer_space()")
 
 
 @mutant

@@ -110,9 +110,25 @@ class KafkaCall:
         Raises:
             OverloadedError: too many bytes wait for slow readers; these were not counted.
         """
-        self.services.inflight.hold_answer(size, self.connection.peer.address)
-        self.held_bytes += size
+        self.resize_answer(self.held_bytes + size)
         self.is_large = self.is_large or self.held_bytes > INLINE_BYTES
+
+    def answer_space(self) -> int:
+        """Return how many bytes more of an answer may be counted now."""
+        return self.services.inflight.answer_space(self.connection.peer.address)
+
+    def resize_answer(self, size: int) -> None:
+        """Count `size` bytes of the answer instead of those that are counted.
+
+        Raises:
+            OverloadedError: too many bytes wait for slow readers; as many are counted as before.
+        """
+        inflight, address = self.services.inflight, self.connection.peer.address
+        if size > self.held_bytes:
+            inflight.hold_answer(size - self.held_bytes, address)
+        else:
+            inflight.release_answer(self.held_bytes - size, address)
+        self.held_bytes = size
 
 
 Handler: TypeAlias = Callable[[KafkaCall, Any], Awaitable[Any]]

@@ -15,7 +15,7 @@ from raftlog.broker.http import ParkedFetches
 from raftlog.broker.kafka.converted import ConvertedBatches
 from raftlog.errors import InvalidRequestError, RaftlogError
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, Isolation, LeaderEpoch, Offset, TopicId
-from raftlog.partition.consumer_fetch import Served, serve_fetch
+from raftlog.partition.consumer_fetch import ReadSpace, Served, serve_fetch
 from raftlog.partition.core.epochs import require_same_epoch
 from raftlog.partition.readable_replica import in_memory
 from raftlog.partition.replica import Replica
@@ -34,6 +34,8 @@ _SLICE = 512
 """Partitions of a fetch that are prepared in one turn of the event loop."""
 MOST_BYTES = 16 << 20
 """The most bytes of one answer, which is in memory, apart from a single larger batch."""
+_BATCH_BYTES = 1 << 20
+"""What a partition may add to an answer whatever its own limit: a batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +88,13 @@ class KafkaFetch:
         isolation: Isolation,
         sender: Sender,
         rack: str = "",
+        space: ReadSpace | None = None,
     ) -> list[KafkaRead]:
         """Read each partition; the results are in the order of the request. Limits beyond the broker's are lowered.
+
+        Args:
+            space: memory for the batches in Kafka's form; None: there is enough. The answer may be larger: by its first
+                batch, or because the deadline has passed of a fetch that waits.
 
         Raises:
             InvalidRequestError: too many partitions.
@@ -98,7 +105,8 @@ class KafkaFetch:
                 f"a fetch has at most {MAX_REQUEST_PARTITIONS:,} partitions, received {len(positions):,}"
             )
         config = self._context.config.broker
-        most = max(1, min(max_bytes, config.fetch_max_bytes, MOST_BYTES))
+        asked = sum(max(_BATCH_BYTES, one.max_bytes) for one in positions)
+        most = max(1, min(max_bytes, config.fetch_max_bytes, MOST_BYTES, asked))
         wanted = [self._wanted(one, rack) async for one in in_slices(positions, _SLICE)]
         request = FetchRequest(
             partitions=tuple(wanted),
@@ -110,9 +118,9 @@ class KafkaFetch:
         epochs = {(one.topic, one.partition): one.current_leader_epoch for one in positions}
         find = partial(self._find, sender, epochs)
         with self._parked.waiting(request.max_wait_ms, len(positions)):
-            served = await serve_fetch(find, request, prefer=self._context.replicas.preferred)
+            served = await serve_fetch(find, request, prefer=self._context.replicas.preferred, space=space)
         self._context.metrics.served(served)
-        read = partial(self._read_all, positions, served, most)
+        read = partial(self._read_all, positions, served, (space.taken if space else 0) or most)
         return read() if _is_quick(served) else await in_worker(read)
 
     def _wanted(self, position: KafkaPosition, rack: str) -> FetchPartition:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from raftlog.broker.kafka.answer_space import AnswerSpace
 from raftlog.broker.kafka.call import MANY_ELEMENTS, Handlers, KafkaCall, Served
 from raftlog.broker.kafka.error_numbers import error_number
 from raftlog.broker.kafka.fetch import KafkaPosition, KafkaRead
 from raftlog.broker.kafka.topics import Leader, Slices, endpoints_of, leader_hint, name_of, topic_id_of
 from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.model import Isolation
-from raftlog.serving.workers import in_worker
+from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire.data import FetchResult
 from raftlog.wire.errors import WireError
 from raftlog.wire.kafka.error_codes import KafkaError
@@ -131,6 +132,7 @@ async def _read(
     call: KafkaCall, request: FetchRequest, positions: Sequence[KafkaPosition], isolation: Isolation, *, waits: bool
 ) -> list[KafkaRead]:
     """Read, and count the answer's bytes until they are sent. What there is no space for is left out."""
+    space = AnswerSpace(call)
     max_wait_ms = request.max_wait_ms if waits else 0
     max_bytes = request.max_bytes if call.max_answer_bytes is None else min(request.max_bytes, call.max_answer_bytes)
 
@@ -142,6 +144,7 @@ async def _read(
             max_bytes=max_bytes,
             isolation=isolation,
             sender=call.sender,
+            space=space,
             rack=request.rack_id,
         )
 
@@ -151,12 +154,16 @@ async def _read(
         reads = await fetch(0)
         if not any(read.batches for read in reads):
             call.throttle_ms = _CROWDED_MS
+    if space.is_refused:
+        call.throttle_ms = _CROWDED_MS
     size = sum(read.size for read in reads)
     try:
-        call.hold_answer(size)
+        call.resize_answer(size)
     except OverloadedError:
+        space.give_back()
         call.throttle_ms = _CROWDED_MS
         return [replace(read, batches=(), aborted=()) for read in reads]
+    call.is_large = call.is_large or size > INLINE_BYTES
     return reads
 
 

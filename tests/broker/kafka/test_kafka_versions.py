@@ -43,11 +43,11 @@ async def frame(tmp_path: Path, free_ports: Callable[[int], list[int]]) -> Async
         yield frame
 
 
-def a_batch(codec: int = 0) -> bytes:
+def a_batch(codec: int = 0, value: bytes = b"v" * 200) -> bytes:
     from aiokafka.record.default_records import DefaultRecordBatchBuilder  # noqa: PLC0415  (only here)
 
     builder = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, 1 << 20)
-    builder.append(0, TIME_MS, b"k", b"v" * 200, [])
+    builder.append(0, TIME_MS, b"k", value, [])
     return bytes(builder.build())
 
 
@@ -161,21 +161,59 @@ async def test_a_fetch_that_cannot_wait_here_is_answered_at_once_and_its_connect
         assert (answer.throttle_time_ms, answer.responses[0].partitions[0].error_code) == (500, 0)
 
 
-async def test_records_for_which_there_is_no_memory_come_later(frame: Frame):
-    data = [produce.PartitionProduceData(index=0, records=a_batch())]
+async def send(kafka: Client, batch: bytes) -> None:
+    data = [produce.PartitionProduceData(index=0, records=batch)]
     topics = [produce.TopicProduceData(name="t", partition_data=data)]
+    await asking(kafka, 0, 9, produce.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics))
+
+
+async def test_records_for_which_there_is_no_memory_come_later(frame: Frame):
     wanted = [fetch.FetchPartition(partition=0, partition_max_bytes=1 << 20)]
     message = fetch.FetchRequest(topics=[fetch.FetchTopic(topic="t", partitions=wanted)], max_wait_ms=100)
     most = frame.context.config.broker.max_inflight_bytes
     async with connected(frame.context.config.public) as streams:
         kafka = Client(*streams)
-        await asking(kafka, 0, 9, produce.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics))
+        await send(kafka, a_batch())
         frame.inflight.hold_answer(most - 10)
         answer = await asking(kafka, 1, 11, message)
         assert (answer.throttle_time_ms, len(answer.responses[0].partitions[0].records)) == (500, 0)
+        assert frame.fetching.converted.misses == 0, "no work for records that may not be sent"
         frame.inflight.release_answer(most - 10)
         answer = await asking(kafka, 1, 11, message)
         assert len(answer.responses[0].partitions[0].records) == len(a_batch())
+    assert frame.inflight.answer_bytes == 0
+
+
+async def test_as_many_records_are_sent_as_there_is_memory_for(frame: Frame):
+    batch = a_batch(value=bytes(100_000))
+    wanted = [fetch.FetchPartition(partition=0, partition_max_bytes=1 << 20)]
+    message = fetch.FetchRequest(topics=[fetch.FetchTopic(topic="t", partitions=wanted)], max_wait_ms=100, min_bytes=1)
+    held = frame.context.config.broker.max_inflight_bytes - 250_000
+    async with connected(frame.context.config.public) as streams:
+        kafka = Client(*streams)
+        for _ in range(4):
+            await send(kafka, batch)
+        frame.inflight.hold_answer(held)
+        answer = await asking(kafka, 1, 11, message)
+        assert (answer.throttle_time_ms, len(answer.responses[0].partitions[0].records)) == (0, 2 * len(batch))
+        frame.inflight.release_answer(held)
+    assert frame.inflight.answer_bytes == 0
+
+
+async def test_a_fetch_that_waits_has_no_memory(frame: Frame):
+    wanted = [fetch.FetchPartition(partition=0, partition_max_bytes=1 << 20)]
+    message = fetch.FetchRequest(
+        topics=[fetch.FetchTopic(topic="t", partitions=wanted)], max_wait_ms=20_000, min_bytes=1
+    )
+    async with connected(frame.context.config.public) as streams:
+        kafka = Client(*streams)
+        answering = asyncio.create_task(asking(kafka, 1, 11, message))
+        while frame.parked.count < 1:
+            await asyncio.sleep(0)
+        assert frame.inflight.answer_bytes == 0
+        async with connected(frame.context.config.public) as others:
+            await send(Client(*others), a_batch())
+        assert len((await answering).responses[0].partitions[0].records) == len(a_batch())
     assert frame.inflight.answer_bytes == 0
 
 
