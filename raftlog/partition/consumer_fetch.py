@@ -41,8 +41,8 @@ class ReadSpace(Protocol):
     def take(self, most: int) -> int:
         """Reserve up to `most` bytes for one read; return how many: 0 if there are too few."""
 
-    def give_back(self) -> None:
-        """Release all that was reserved."""
+    def keep(self, most: int) -> None:
+        """Release all but `most` bytes."""
 
 
 Prefer = Callable[[Replica, str, Offset], BrokerId | None]
@@ -80,7 +80,7 @@ async def serve_fetch(
             if enough or urgent or not waits:
                 return results
             if space is not None:
-                space.give_back()
+                space.keep(0)
             if not await wait_until(event, deadline):
                 return results
     finally:

@@ -207,7 +207,7 @@ def records_are_converted_that_nothing_may_hold(patch: Any) -> None:
 @mutant
 @told_by("tests/broker/kafka/test_kafka_versions.py")
 def waiting_fetches_keep_their_memory(patch: Any) -> None:
-    patch.edit(AnswerSpace.give_back, "resize_answer(0)", "answer_space()")
+    patch.edit(AnswerSpace.keep, "min(most, self.taken)", "self.taken")
 
 
 @mutant

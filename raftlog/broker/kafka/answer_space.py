@@ -33,6 +33,6 @@ class AnswerSpace:
         self._call.resize_answer(size)
         return size
 
-    def give_back(self) -> None:
-        """Release all that was reserved."""
-        self._call.resize_answer(0)
+    def keep(self, most: int) -> None:
+        """Release all but `most` bytes."""
+        self._call.resize_answer(min(most, self.taken))

@@ -94,7 +94,7 @@ class KafkaFetch:
 
         Args:
             space: memory for the batches in Kafka's form; None: there is enough. The answer may be larger: by its first
-                batch, or because the deadline has passed of a fetch that waits.
+                batch, by what stored batches unpack to, or because the deadline of a waiting fetch has passed.
 
         Raises:
             InvalidRequestError: too many partitions.
@@ -120,7 +120,10 @@ class KafkaFetch:
         with self._parked.waiting(request.max_wait_ms, len(positions)):
             served = await serve_fetch(find, request, prefer=self._context.replicas.preferred, space=space)
         self._context.metrics.served(served)
-        read = partial(self._read_all, positions, served, (space.taken if space else 0) or most)
+        if space is not None:
+            most = space.taken or most
+            space.keep(sum(len(one.data) for one in served))  # Others may read while a worker converts these.
+        read = partial(self._read_all, positions, served, most)
         return read() if _is_quick(served) else await in_worker(read)
 
     def _wanted(self, position: KafkaPosition, rack: str) -> FetchPartition:

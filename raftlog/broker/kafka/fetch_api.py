@@ -160,7 +160,7 @@ async def _read(
     try:
         call.resize_answer(size)
     except OverloadedError:
-        space.give_back()
+        space.keep(0)
         call.throttle_ms = _CROWDED_MS
         return [replace(read, batches=(), aborted=()) for read in reads]
     call.is_large = call.is_large or size > INLINE_BYTES

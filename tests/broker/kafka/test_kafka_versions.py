@@ -208,13 +208,32 @@ async def test_a_fetch_that_waits_has_no_memory(frame: Frame):
     async with connected(frame.context.config.public) as streams:
         kafka = Client(*streams)
         answering = asyncio.create_task(asking(kafka, 1, 11, message))
-        while frame.parked.count < 1:
+        while frame.parked.count < 1 and not answering.done():
             await asyncio.sleep(0)
         assert frame.inflight.answer_bytes == 0
         async with connected(frame.context.config.public) as others:
             await send(Client(*others), a_batch())
         assert len((await answering).responses[0].partitions[0].records) == len(a_batch())
     assert frame.inflight.answer_bytes == 0
+
+
+async def test_a_small_answer_keeps_little_memory_while_it_is_converted(frame: Frame, monkeypatch: pytest.MonkeyPatch):
+    batch, held = a_batch(value=bytes(100_000)), list[int]()
+    wanted = [fetch.FetchPartition(partition=0, partition_max_bytes=16 << 20)]
+    message = fetch.FetchRequest(topics=[fetch.FetchTopic(topic="t", partitions=wanted)], min_bytes=1)
+    real = frame.fetching.converted.get
+
+    def converted(*batch: Any) -> bytes:
+        held.append(frame.inflight.answer_bytes)
+        return real(*batch)
+
+    monkeypatch.setattr(frame.fetching.converted, "get", converted)
+    async with connected(frame.context.config.public) as streams:
+        kafka = Client(*streams)
+        await send(kafka, batch)
+        answer = await asking(kafka, 1, 11, message)
+    assert len(answer.responses[0].partitions[0].records) == len(batch)
+    assert len(batch) <= held[0] <= 2 * len(batch)
 
 
 async def test_requests_of_10_000_topics_leave_the_event_loop_free(frame: Frame):
