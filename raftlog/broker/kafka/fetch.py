@@ -94,7 +94,7 @@ class KafkaFetch:
 
         Args:
             space: memory for the batches in Kafka's form; None: there is enough. The answer may be larger: by its first
-                batch, by what stored batches unpack to, or because the deadline of a waiting fetch has passed.
+                batch, or because the deadline of a waiting fetch has passed.
 
         Raises:
             InvalidRequestError: too many partitions.
@@ -122,9 +122,12 @@ class KafkaFetch:
         self._context.metrics.served(served)
         if space is not None:
             most = space.taken or most
-            space.keep(sum(len(one.data) for one in served))  # Others may read while a worker converts these.
-        read = partial(self._read_all, positions, served, most)
-        return read() if _is_quick(served) else await in_worker(read)
+        if _is_quick(served):
+            return self._read_all(positions, served, most)
+        if space is not None:
+            served, unpacked = await in_worker(_loaded, served, most)
+            space.keep(unpacked)  # Others may read while a worker converts these.
+        return await in_worker(self._read_all, positions, served, most)
 
     def _wanted(self, position: KafkaPosition, rack: str) -> FetchPartition:
         follows = bool(rack) and not self._leads(position)
@@ -179,6 +182,15 @@ class KafkaFetch:
         topic_id = position.topic_id or self._context.topic(position.topic).topic_id
         batches = [self.converted.get(topic_id, position.partition, *one) for one in chosen.batches]
         return KafkaRead(result=result, batches=tuple(batches), aborted=chosen.aborted)
+
+
+def _loaded(served: list[Served], most: int) -> tuple[list[Served], int]:
+    """Return what was found, in memory, and the bytes to which it unpacks: `most` if some of it cannot be read."""
+    try:
+        loaded = [one._replace(data=in_memory(one.data)) for one in served]
+        return loaded, sum(unpacked_bytes(*found) for one in loaded for found in iter_batches(in_memory(one.data)))
+    except RaftlogError:
+        return served, most  # The conversion returns the error.
 
 
 def _is_quick(served: Sequence[Served]) -> bool:
