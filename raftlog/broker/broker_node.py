@@ -65,6 +65,7 @@ from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, MAX_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.listener import ListenerLimits
+from raftlog.serving.loop_shares import LoopShares
 from raftlog.serving.loop_watch import LoopWatch
 from raftlog.serving.node_metrics import NodeMetrics
 from raftlog.serving.node_tls import NodeTls
@@ -154,9 +155,10 @@ class BrokerNode:
         listeners = self._config.listeners
         assert listeners.public is not None
         assert listeners.internal is not None
-        app, lean = self._public_application()
+        shares = LoopShares()  # Both listeners use one loop.
+        app, lean = self._public_application(shares)
         await self._serve(app, lean, listeners.public, "public", kafka=self.kafka)
-        inflight, turnstile = self._inflight(), Turnstile()
+        inflight, turnstile = self._inflight(), Turnstile(shares)
         limits = self._request_limits(max_json_bytes=MAX_INTERNAL_JSON_BYTES)
         admission = Admission(inflight, limits, turnstile)
         guard = self._security.internal
@@ -232,8 +234,8 @@ class BrokerNode:
     def _request_limits(self, *, max_json_bytes: int = MAX_JSON_BYTES) -> RequestLimits:
         return RequestLimits(max_body_bytes=self._config.broker.max_request_bytes, max_json_bytes=max_json_bytes)
 
-    def _public_application(self) -> tuple[web.Application, LeanRoutes]:
-        inflight, turnstile = self._inflight(), Turnstile()
+    def _public_application(self, shares: LoopShares) -> tuple[web.Application, LeanRoutes]:
+        inflight, turnstile = self._inflight(), Turnstile(shares)
         produce, fetch = ProduceRoutes(self.context), FetchRoutes(self.context)
         raw = [*produce.raw, *fetch.raw]
         batches = [route.path for route in raw if route.form != media.JSON]

@@ -24,10 +24,11 @@ from raftlog.serving.admission import Admission
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import MAX_INTERNAL_JSON_BYTES, InflightLimits, RequestLimits
 from raftlog.serving.listener import AiohttpListener
+from raftlog.serving.loop_shares import UNPACED, LoopShares
 from raftlog.serving.loop_watch import LoopWatch
 from raftlog.serving.node_metrics import FromThread, NodeMetrics
 from raftlog.serving.node_tls import NodeTls
-from raftlog.serving.turnstile import UNPACED, Turnstile
+from raftlog.serving.turnstile import Turnstile
 from raftlog.wire.admin import QuorumResponse, VoterStatus
 
 _log = logging.getLogger(__name__)
@@ -131,7 +132,7 @@ class ControllerNode:
         limits = RequestLimits(max_body_bytes=MAX_INTERNAL_JSON_BYTES, max_json_bytes=MAX_INTERNAL_JSON_BYTES)
         inflight = InflightLimits(max_requests=MAX_REQUESTS, max_bytes=MAX_BODIES_BYTES)
         app = self.routes.application()
-        turnstile = Turnstile(share=UNPACED)
+        turnstile = Turnstile(LoopShares(UNPACED))
         app.middlewares.append(Admission(inflight, limits, turnstile).middleware)
         connections = ConnectionLimits("internal", total=MAX_CONNECTIONS, per_address=MAX_CONNECTIONS // 2)
         self._metrics.requests.watch("internal", connections, inflight)

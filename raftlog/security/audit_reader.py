@@ -129,7 +129,7 @@ class AuditReader:
         def done(found: T | None, error: BaseException | None, seconds: float) -> None:
             self._waiting -= 1
             if meter is not None:
-                meter.seconds += seconds
+                meter.add(seconds)
             if future.done():
                 return  # The page timed out.
             if error is None:

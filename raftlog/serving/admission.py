@@ -31,7 +31,7 @@ class Admission:
     """Receives each body, counts the request while it is handled, and sends its response.
 
     Args:
-        turnstile: decides when each request begins, and is charged its computing time.
+        turnstile: decides when each request begins.
         batches: the paths (as registered) whose bodies are batches; all other bodies are JSON.
     """
 
@@ -75,7 +75,6 @@ class Admission:
                 response = await work
             finally:
                 self._inflight.leave()
-                self._turnstile.charge(address, work.seconds)
                 request[_SECONDS] = work.seconds
         except _TooSlowError as late:
             return _refuse_late(late)

@@ -9,22 +9,28 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from aiohttp import web
 
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.request_marks import RequestMarks
 from raftlog.serving.error_bodies import encoded_error
+from raftlog.serving.metered import Metered
 from raftlog.serving.turnstile import Turnstile
 from raftlog.transport.socket_writer import SocketWriter
 from raftlog.wire import http1, media
+
+if TYPE_CHECKING:
+    from raftlog.serving.admission import Handler
 
 _log = logging.getLogger(__name__)
 LOG_INTERVAL_S = 10.0
 """The least time between two log lines about refused connections."""
 _CHARGED_S = 0.0005
 """A connection's time of parsing is charged once it is longer: a usual request takes a hundredth of it."""
+_AIOHTTP_S = 0.0001
+"""What aiohttp computes for a request outside of its handler and its response, and what nothing measures."""
 
 
 class ConnectionLimits:
@@ -105,7 +111,7 @@ class AiohttpConnection(asyncio.Protocol):
 
     Args:
         address: the peer's address, under which `limits` counts it already.
-        turnstile: is charged the time of parsing requests.
+        turnstile: is charged the time of parsing and handling requests, and of sending responses.
         head_s: the longest time from a request's first byte to the end of its head.
     """
 
@@ -143,8 +149,16 @@ class AiohttpConnection(asyncio.Protocol):
         self._inner.data_received(data)
         self._parse_s += time.perf_counter() - began
         if self._parse_s > _CHARGED_S:
-            self._turnstile.charge(self._address, self._parse_s)
+            self.charge(self._parse_s)
             self._parse_s = 0.0
+
+    def charge(self, seconds: float) -> None:
+        """Charge the peer's address for computing time."""
+        self._turnstile.charge(self._address, seconds)
+
+    def charge_response(self, seconds: float) -> None:
+        """Charge the peer's address for sending a response, and for aiohttp's own work."""
+        self.charge(seconds + _AIOHTTP_S)
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received()
@@ -236,10 +250,23 @@ class AiohttpHandler(web.RequestHandler):
         if connection is None:
             return await super().finish_response(request, resp, start_time)
         connection.began()  # Bytes received during the response belong to the next request, which waits.
+        sending = Metered(super().finish_response(request, resp, start_time))
         try:
-            return await super().finish_response(request, resp, start_time)
+            return await sending
         finally:
             connection.ended()
+            connection.charge_response(sending.seconds)
+
+
+@web.middleware
+async def charged(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Charge the peer's address for what a request computes, whatever becomes of it; the outermost middleware."""
+    connection, work = connection_of(request), Metered(handler(request))
+    try:
+        return await work
+    finally:
+        if connection is not None:
+            connection.charge(work.seconds)
 
 
 def _own_refusal(status: int, text: str) -> web.Response:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from raftlog.request_marks import RequestMarks
+from raftlog.serving.connections import charged
 from raftlog.wire import media
 
 if TYPE_CHECKING:
@@ -37,4 +38,5 @@ def mark_requests(app: web.Application) -> None:
     if marked in app.middlewares:
         return  # It is served by several listeners.
     app.middlewares.insert(0, marked)
+    app.middlewares.insert(0, charged)
     app.on_response_prepare.append(show_id)

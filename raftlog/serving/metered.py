@@ -13,14 +13,24 @@ T = TypeVar("T")
 class Metered(Generic[T]):
     """Awaits `work`, and adds up its computing time in `seconds`.
 
-    Time on the loop is wall-clock time, because other requests wait for that long.
+    Time on the loop is wall-clock time, because other requests wait for that long. What a part of `work` computes,
+    metered by itself, counts for both.
     """
 
     def __init__(self, work: Awaitable[T]) -> None:
         self.seconds = 0.0
         self._work = work
+        self._whole: Metered[Any] | None = None
+        """The meter of what `work` is a part of."""
+
+    def add(self, seconds: float) -> None:
+        """Add the computing time of a thread."""
+        self.seconds += seconds
+        if self._whole is not None:
+            self._whole.add(seconds)
 
     def __await__(self) -> Generator[Any, Any, T]:
+        self._whole = _current.get()
         token = _current.set(self)
         try:
             return (yield from self._steps(self._work.__await__()))

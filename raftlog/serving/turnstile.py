@@ -10,20 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+from raftlog.serving.loop_shares import LoopShares
+
 PER_TURN = 4
 """Requests that begin in one iteration of the loop: each computes for up to a millisecond before it first awaits."""
-SHARE = 0.25
-"""The share of the loop's time of one address while others are served. Several brokers may share a machine's cores."""
-UNPACED = float("inf")
-"""The share of trusted peers: they only take turns."""
-BURST_S = 0.1
-"""The computing time that an address may use at once after a pause."""
-MAX_DEBT_S = 1.0
-"""The longest wait of a request because of computing time that its address has used."""
 ACTIVE_S = 1.0
 """An address is being served if it sent a request within this time."""
-_MAX_DEBTS = 1_024
-"""The most addresses with recorded computing time, before those are dropped that need not wait."""
 
 
 class Turnstile:
@@ -32,14 +24,14 @@ class Turnstile:
     It belongs to the event loop that runs when it is created.
 
     Args:
+        shares: the computing time of each address, recorded for all turnstiles of the loop; None: of its own.
         per_turn: the requests that begin in one iteration of the loop.
-        share: the share of the loop's time that one address may use while others are served.
     """
 
-    def __init__(self, per_turn: int = PER_TURN, *, share: float = SHARE) -> None:
+    def __init__(self, shares: LoopShares | None = None, *, per_turn: int = PER_TURN) -> None:
         self._loop = asyncio.get_running_loop()
+        self._shares = LoopShares() if shares is None else shares
         self._per_turn = per_turn
-        self._share = share
         self._begun = 0
         """The requests that have begun since `_next_turn` ran last: it runs once these are `per_turn`."""
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
@@ -47,8 +39,6 @@ class Turnstile:
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         """Set while all waiting addresses have used up their share."""
-        self._free_at: dict[str, float] = {}
-        """By address: when its used computing time is within its share again, by the loop's clock."""
         self._newest, self._newest_at = "", float("-inf")
         self._second_at = float("-inf")
         """The time of the last request of any address other than the newest."""
@@ -81,20 +71,15 @@ class Turnstile:
 
     def charge(self, address: str, seconds: float) -> None:
         """Charge `address` for the computing time of a request, on the loop or in a thread."""
-        now = self._loop.time()
-        if len(self._free_at) >= _MAX_DEBTS:
-            self._free_at = {debtor: free_at for debtor, free_at in self._free_at.items() if free_at > now}
-        free_at = max(self._free_at.get(address, 0.0), now - BURST_S / self._share) + seconds / self._share
-        self._free_at[address] = min(free_at, now + MAX_DEBT_S)
+        self._shares.charge(address, seconds)
 
     def _wait_s(self, address: str) -> float:
         """Return how long the next request of `address` must wait, in seconds."""
-        free_at = self._free_at.get(address)
-        if free_at is None:
+        wait_s = self._shares.wait_s(address)
+        if not wait_s:
             return 0.0
-        now = self._loop.time()
         other_at = self._second_at if address == self._newest else self._newest_at
-        return max(0.0, free_at - now) if now - other_at < ACTIVE_S else 0.0
+        return wait_s if self._loop.time() - other_at < ACTIVE_S else 0.0
 
     def _schedule(self) -> None:
         if not self._scheduled:

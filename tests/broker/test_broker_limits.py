@@ -96,6 +96,13 @@ async def answers(http: Http) -> bool:
     return False
 
 
+async def test_an_address_has_one_share_of_the_loop_for_both_listeners(config: NodeConfig):
+    async with running(config) as (node, _):
+        public, internal = (listener._lean.turnstile for listener in node._listeners)
+        assert public is not internal
+        assert public._shares is internal._shares
+
+
 async def test_a_port_in_use_is_named(config: NodeConfig, tmp_path: Path):
     async with running(config):
         other = DataDir.open(tmp_path / "other", cluster_id="c", node_id=1)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import threading
 import time
 
 import pytest
 
 from raftlog.serving import metered
+from raftlog.serving.loop_shares import BURST_S, MAX_DEBT_S, SHARE, UNPACED, LoopShares
 from raftlog.serving.metered import Metered
-from raftlog.serving.turnstile import BURST_S, MAX_DEBT_S, UNPACED, Turnstile
-from raftlog.serving.workers import in_worker
+from raftlog.serving.run_clock import RunClock
+from raftlog.serving.turnstile import Turnstile
+from raftlog.serving.workers import derive_key, in_worker
 
 
 async def test_few_begin_in_each_turn_and_addresses_take_turns():
@@ -51,7 +56,7 @@ async def test_a_request_that_is_cancelled_while_it_waits_keeps_nobody():
 
 
 async def test_who_has_taken_much_waits_while_others_are_served_and_nobody_else_does():
-    loop, turnstile = asyncio.get_running_loop(), Turnstile(share=0.5)
+    loop, turnstile = asyncio.get_running_loop(), Turnstile(LoopShares(0.5))
     turnstile.charge("heavy", 0.2)
     await asyncio.wait_for(turnstile.enter("heavy"), 0.05)  # Nobody else is here.
 
@@ -67,28 +72,67 @@ async def test_who_has_taken_much_waits_while_others_are_served_and_nobody_else_
     assert 0.2 / 0.5 - BURST_S / 0.5 - 0.05 < waited < 1, waited
 
 
+async def test_a_share_is_one_of_the_time_in_which_the_loop_need_not_wait_for_a_processor(tmp_path):
+    counters, now = tmp_path / "schedstat", 100.0
+    counters.write_text("0 0 1\n")
+    clock = RunClock(str(counters), now=lambda: now)
+    shares = LoopShares(0.25, now=clock.time)
+    shares.charge("a", BURST_S + 0.1)
+    assert shares.wait_s("a") == pytest.approx(0.4)
+
+    now, began = 100.4, clock.time()
+    counters.write_text("100000000 300000000 7\n")  # It ran for 0.1 s, and waited for 0.3 s.
+    assert clock.time() - began == pytest.approx(0.1)
+    assert shares.wait_s("a") == pytest.approx(0.3)
+
+    now = 100.5
+    counters.write_text("100000000 900000000 9\n")
+    assert clock.time() - began == pytest.approx(0.1), "it went back"
+    now = 101.4
+    assert shares.wait_s("a") == 0.0
+
+    counters.write_text("garbage")
+    now = 102.4
+    assert clock.time() - began == pytest.approx(1.5)
+
+
+async def test_without_counters_it_is_the_clock_of_the_wall(tmp_path):
+    clock = RunClock(str(tmp_path / "missing"), now=lambda: 7.0)
+    assert clock.time() == 7.0
+    own = RunClock()
+    times = [own.time() for _ in range(3)]
+    assert times == sorted(times)
+    assert times[-1] <= time.monotonic()
+
+
+async def test_one_loop_has_one_share_for_all_of_its_turnstiles():
+    shares = LoopShares(now=lambda: 0.0)
+    public, internal = Turnstile(shares), Turnstile(shares)
+    public.charge("a", 0.2)
+    internal.mark_active("other")
+    assert internal._wait_s("a") == pytest.approx(0.1 / SHARE)
+    public.mark_active("a")
+    assert not public._wait_s("a")  # The others are served at the internal listener, and need nothing here.
+
+
 async def test_no_debt_is_longer_than_a_second_and_none_is_kept_for_ever():
-    turnstile = Turnstile()
+    shares = LoopShares()
+    turnstile = Turnstile(shares)
     turnstile.mark_active("other")
     turnstile.charge("a", 1_000)
     assert 0.9 < turnstile._wait_s("a") <= MAX_DEBT_S
     for number in range(5_000):
         turnstile.charge(f"10.0.{number // 256}.{number % 256}", 1e-9)
-    assert len(turnstile._free_at) < 1_100
+    assert len(shares._free_at) < 1_100
     assert turnstile._wait_s("a") > 0.5
 
-    peers = Turnstile(share=UNPACED)
+    peers = Turnstile(LoopShares(UNPACED))
     peers.mark_active("other")
     peers.charge("a", 1_000)
     assert not peers._wait_s("a")
 
 
 async def test_work_on_the_loop_and_in_threads_is_metered():
-    def compute(seconds: float) -> None:
-        until = time.thread_time() + seconds
-        while time.thread_time() < until:
-            pass
-
     async def request() -> str:
         compute(0.02)
         await asyncio.sleep(0.1)
@@ -115,6 +159,80 @@ async def test_work_on_the_loop_and_in_threads_is_metered():
         await task
     assert work.seconds >= 0.02
     assert metered.current() is None
+
+
+async def test_work_of_a_thread_counts_if_it_fails_and_if_its_request_is_cancelled():
+    began, go_on = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        compute(0.02)
+        raise ValueError("not JSON")
+
+    work = Metered(in_worker(fail))
+    with pytest.raises(ValueError, match="not JSON"):
+        await work
+    assert work.seconds >= 0.02
+
+    def long() -> None:
+        began.set()
+        go_on.wait(10)
+        compute(0.02)
+
+    work = Metered(in_worker(long))
+    task = asyncio.create_task(_await(work))
+    await asyncio.to_thread(began.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert work.seconds >= 0.02
+
+
+async def test_work_that_no_thread_has_begun_is_cancelled_with_its_request():
+    blocked, go_on, begun = threading.Barrier(3), threading.Event(), list[str]()
+
+    def block() -> None:
+        blocked.wait(10)
+        go_on.wait(10)
+
+    both = [asyncio.create_task(in_worker(block)) for _ in range(2)]
+    await asyncio.to_thread(blocked.wait, 10)
+    waiting = asyncio.create_task(in_worker(begun.append, "begun"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    go_on.set()
+    await asyncio.gather(*both)
+    assert await in_worker(lambda: list(begun)) == []
+
+
+async def test_what_a_part_computes_counts_for_the_whole():
+    async def whole() -> float:
+        part = Metered(in_worker(compute, 0.02))
+        await part
+        return part.seconds
+
+    work = Metered(whole())
+    assert await work >= 0.02
+    assert work.seconds >= 0.02
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux only")
+async def test_the_thread_for_passwords_yields_to_all_others():
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    usual = await in_worker(priority)
+    assert await derive_key(priority) == min(19, usual + 10)
+
+
+def compute(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
 
 
 async def _await(work: Metered[None]) -> None:

@@ -18,10 +18,12 @@ from raftlog.client.core.partition_queue import PartitionQueue
 from raftlog.client.fetching import Fetcher
 from raftlog.coordinator.group import offsets
 from raftlog.record import control, layouts, ordinary, row_checks, single, structure, validate
+from raftlog.serving import connections, workers
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import AiohttpConnection, ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
-from raftlog.serving.turnstile import Turnstile
+from raftlog.serving.loop_shares import LoopShares
+from raftlog.serving.run_clock import RunClock
 from raftlog.transport import buffers, lean, session, socket_writer
 
 QUEUE = "tests/client/test_client_accumulator.py"
@@ -34,6 +36,7 @@ CONNECTIONS = "tests/broker/test_connection_limits.py"
 LIMITS = "tests/broker/test_broker_limits.py"
 LISTENER = "tests/serving/test_listener_rules.py"
 TURNSTILE = "tests/serving/test_turnstile.py"
+CHARGED = "tests/serving/test_charged_requests.py"
 LEAN = "tests/broker/test_lean_path.py"
 LEAN_CLIENT = "tests/transport/test_lean_client.py"
 SESSION = "tests/transport/test_http_session.py"
@@ -249,7 +252,32 @@ def a_request_must_be_handled_within_the_time_of_its_head(patch: Any) -> None:
 @mutant
 @told_by(TURNSTILE)
 def who_took_much_waits_without_limit(patch: Any) -> None:
-    patch.edit(Turnstile.charge, "min(free_at, now + MAX_DEBT_S)", "free_at")
+    patch.edit(LoopShares.charge, "min(free_at, now + MAX_DEBT_S)", "free_at")
+
+
+@mutant
+@told_by(TURNSTILE)
+def a_share_is_one_of_the_walls_time(patch: Any) -> None:
+    """Several loops that share processors then serve an address together more than they have."""
+    patch.edit(RunClock.time, "now - self._waited_s", "now")
+
+
+@mutant
+@told_by(CHARGED)
+def what_aiohttp_computes_itself_costs_nothing(patch: Any) -> None:
+    patch.edit(AiohttpConnection.charge_response, "self.charge(seconds + _AIOHTTP_S)", "pass")
+
+
+@mutant
+@told_by(CHARGED)
+def a_request_whose_client_disconnects_costs_nothing(patch: Any) -> None:
+    patch.edit(connections.charged, "    finally:", "    except ZeroDivisionError:")
+
+
+@mutant
+@told_by(TURNSTILE)
+def a_thread_that_failed_or_was_cancelled_costs_nothing(patch: Any) -> None:
+    patch.edit(workers._Timed.run, "self.seconds = time.thread_time() - began", "pass")
 
 
 # Connections.

@@ -25,8 +25,9 @@ from raftlog.serving import handshakes, tls_listener
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.listener import AiohttpListener, ListenerLimits
+from raftlog.serving.loop_shares import UNPACED, LoopShares
 from raftlog.serving.tls_listener import ListenerTls, TlsServer
-from raftlog.serving.turnstile import UNPACED, Turnstile
+from raftlog.serving.turnstile import Turnstile
 from raftlog.tls import ClientAuth, TlsContext, TlsFiles, client_context, server_context
 from raftlog.transport import HttpSession, pacing
 
@@ -68,7 +69,7 @@ async def listening(context: TlsContext, *, is_required: bool = True) -> AsyncIt
         application(),
         limits=LIMITS,
         connections=ConnectionLimits("test", total=100, per_address=100),
-        turnstile=Turnstile(share=UNPACED),
+        turnstile=Turnstile(LoopShares(UNPACED)),
         drain_s=0.1,
         tls=ListenerTls(context, is_required=is_required),
     )
