@@ -32,7 +32,9 @@ _SECRETS_NICE = 10
 
 
 def _yield_processors() -> None:
-    if sys.platform == "linux":  # Elsewhere it would change the priority of the whole process.
+    if sys.platform != "linux":
+        return  # It would change the priority of the whole process.
+    with suppress(OSError):  # A sandbox may forbid it.
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _SECRETS_NICE)
 
 

@@ -7,10 +7,11 @@ import os
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from raftlog.serving import metered
+from raftlog.serving import metered, workers
 from raftlog.serving.loop_shares import BURST_S, MAX_DEBT_S, SHARE, UNPACED, LoopShares
 from raftlog.serving.metered import Metered
 from raftlog.serving.run_clock import RunClock
@@ -227,6 +228,15 @@ async def test_the_thread_for_passwords_yields_to_all_others():
 
     usual = await in_worker(priority)
     assert await derive_key(priority) == min(19, usual + 10)
+
+
+def test_where_priorities_are_forbidden_the_thread_for_passwords_has_the_usual_one(monkeypatch: pytest.MonkeyPatch):
+    def forbid(*_: int) -> None:
+        raise PermissionError("seccomp")
+
+    monkeypatch.setattr(os, "setpriority", forbid)
+    with ThreadPoolExecutor(1, initializer=workers._yield_processors) as threads:
+        assert threads.submit(int, "7").result(10) == 7
 
 
 def compute(seconds: float) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from mutating import mutant, told_by
 
 from raftlog.broker import decisions
+from raftlog.broker.broker_node import BrokerNode
 from raftlog.broker.kafka import produce
 from raftlog.broker.kafka.answer_space import AnswerSpace
 from raftlog.broker.lean.admission import LeanAdmission
@@ -260,6 +261,12 @@ def who_took_much_waits_without_limit(patch: Any) -> None:
 def a_share_is_one_of_the_walls_time(patch: Any) -> None:
     """Several loops that share processors then serve an address together more than they have."""
     patch.edit(RunClock.time, "now - self._waited_s", "now")
+
+
+@mutant
+@told_by(LIMITS)
+def each_listener_gives_an_address_a_share_of_the_loop(patch: Any) -> None:
+    patch.edit(BrokerNode.start, "Turnstile(shares)", "Turnstile()")
 
 
 @mutant
