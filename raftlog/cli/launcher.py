@@ -37,7 +37,7 @@ class Launcher:
         command = [*self._command, "--config", str(node.config_path)]
         if not self._detach:
             command += ["--parent-pid", str(os.getpid())]
-        child = _SPAWNER.submit(_spawn, command, node.log_path, detach=self._detach).result()
+        child = _SPAWNER.submit(_spawn, command, node.log_path).result()
         identity = ProcessIdentity.of(child.pid)
         assert identity is not None, "a child has a /proc entry until it is collected"
         _CHILDREN[child.pid] = child
@@ -57,18 +57,14 @@ def collect_all() -> None:
             _CHILDREN.pop(child.pid, None)
 
 
-def _spawn(command: list[str], log_path: Path, *, detach: bool) -> subprocess.Popen[bytes]:
-    """Start a node. Ctrl-C in a terminal must reach only the supervisor.
-
-    Nodes that end with it stay in its session: Linux shares processors out among sessions first (autogroups), and low
-    priorities of threads count within one.
-    """
+def _spawn(command: list[str], log_path: Path) -> subprocess.Popen[bytes]:
     with log_path.open("ab") as log:
         return subprocess.Popen(  # noqa: S603  (the command is ours)
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=detach,
-            process_group=-1 if detach else 0,
+            # Ctrl-C in a terminal must reach only the supervisor. And Linux shares processors out among sessions first
+            # (autogroups): a node must not compete with each process that was started in the same terminal.
+            start_new_session=True,
         )

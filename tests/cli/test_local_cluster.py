@@ -266,24 +266,6 @@ def test_nodes_die_with_their_parent_unless_detached(tmp_path: Path, mode: str, 
     assert cluster.running() == []
 
 
-def test_ctrl_c_reaches_no_node_and_only_detached_ones_leave_the_session(tmp_path: Path):
-    """Linux shares processors out among sessions first: priorities of threads count within one."""
-    for detach in (False, True):
-        cluster = LocalCluster(
-            tmp_path / str(detach), controllers=1, brokers=1, port=0, launcher=Launcher(FAKE, detach=detach)
-        )
-        cluster.start()
-        try:
-            cluster.wait_ready(10)
-            processes = [cluster.process(name) for name in cluster.names]
-            pids = [process.pid for process in processes if process is not None]
-            assert len(pids) == 2
-            assert [os.getpgid(pid) for pid in pids] == pids
-            assert [os.getsid(pid) for pid in pids] == (pids if detach else [os.getsid(0)] * 2)
-        finally:
-            cluster.stop(5)
-
-
 def test_a_reused_pid_is_not_ours(tmp_path: Path):
     ours = ProcessIdentity.of(os.getpid())
     assert ours is not None
