@@ -62,17 +62,19 @@ async def _run(threads: Executor, work: Callable[[], T]) -> T:
 
     A cancelled caller waits until a thread that has begun has finished: what it computes counts, too.
     """
-    meter = metered.current()
+    loop, meter = asyncio.get_running_loop(), metered.current()
     if current_marks.get() is not None:
         work = partial(copy_context().run, work)  # Log lines of the thread have the request's id.
     timed = _Timed(work)
-    running = threads.submit(timed.run)
+    running = loop.run_in_executor(threads, timed.run)
     try:
-        return await asyncio.wrap_future(running)
+        return await asyncio.shield(running)
     except asyncio.CancelledError:
-        if not running.cancel():
+        if timed.has_begun:
             with suppress(Exception):
-                await asyncio.wrap_future(running)
+                await running
+        else:
+            running.cancel()
         raise
     finally:
         if meter is not None:
@@ -84,9 +86,11 @@ class _Timed(Generic[T]):
 
     def __init__(self, work: Callable[[], T]) -> None:
         self.seconds = 0.0
+        self.has_begun = False
         self._work = work
 
     def run(self) -> T:
+        self.has_begun = True
         began = time.thread_time()
         try:
             return self._work()
