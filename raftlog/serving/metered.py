@@ -47,7 +47,7 @@ class Metered(Generic[T]):
                 return end.value  # type: ignore[no-any-return]
             finally:
                 self.seconds += time.perf_counter() - began
-            thrown = None
+                thrown = None  # Its traceback refers to this frame: with a cycle, only the collector frees the request.
             try:
                 yield waits_for
             except GeneratorExit:

@@ -77,6 +77,7 @@ async def _run(threads: Executor, work: Callable[[], T]) -> T:
             running.cancel()
         raise
     finally:
+        del running  # It refers to the error, whose traceback refers to this frame.
         if meter is not None:
             meter.add(timed.seconds)
 

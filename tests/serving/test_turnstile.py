@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import os
 import sys
 import threading
 import time
+import weakref
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -221,6 +226,53 @@ async def test_what_a_part_computes_counts_for_the_whole():
     assert work.seconds >= 0.02
 
 
+class Held:
+    """What a request keeps, such as its body."""
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+async def test_a_cancelled_request_leaves_nothing_to_the_garbage_collector():
+    async def waits(held: Held) -> Held:
+        await asyncio.Event().wait()
+        return held
+
+    held = Held()
+    gone = weakref.ref(held)
+    task = asyncio.create_task(_await(Metered(waits(held))))
+    del held
+    await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    del task
+    await asyncio.sleep(0)
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("no_collector")
+async def test_failed_work_of_a_thread_leaves_nothing_to_the_garbage_collector():
+    def fail(held: Held) -> None:
+        raise ValueError(f"{held} is not JSON")
+
+    held = Held()
+    gone = weakref.ref(held)
+    with contextlib.suppress(ValueError):
+        await in_worker(fail, held)
+    del held
+    await in_worker(int, "7")  # The thread forgets its last work.
+    await in_worker(int, "7")
+    await asyncio.sleep(0)
+    assert gone() is None
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux only")
 async def test_the_thread_for_passwords_yields_to_all_others():
     def priority() -> int:
@@ -245,5 +297,5 @@ def compute(seconds: float) -> None:
         pass
 
 
-async def _await(work: Metered[None]) -> None:
+async def _await(work: Metered[Any]) -> None:
     await work
