@@ -136,5 +136,6 @@ class FollowerReplica(ReadableReplica):
         self._observer.on_disk_failure(error)
 
     def _after_truncation(self) -> None:
-        self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=self._clock.wall_us() // 1000)
+        # First: a damaged batch may end the recovery of the producers.
         self._follower_high_watermark = min(self._follower_high_watermark, self.log.log_end_offset)
+        self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=self._clock.wall_us() // 1000)
