@@ -30,7 +30,7 @@ LOG_INTERVAL_S = 10.0
 _CHARGED_S = 0.0005
 """A connection's time of parsing is charged once it is longer: a usual request takes a hundredth of it."""
 _AIOHTTP_S = 0.0001
-"""What aiohttp computes for a request outside of its handler and its response, and what nothing measures."""
+"""About what aiohttp computes for a request outside of its handler and its response, which is not measured."""
 
 
 class ConnectionLimits:
