@@ -79,12 +79,20 @@ async def concurrently(work: Sequence[Coroutine[Any, Any, T]], *, each: int = 64
     try:
         async for one in in_slices(work, each):
             tasks.append(asyncio.create_task(one))
-        return await asyncio.gather(*tasks)
+        # Thousands that have ended take 40 ms in `asyncio.gather`, all in one turn.
+        await asyncio.gather(*[task for task in tasks if not _has_result(task)])
+        return [task.result() for task in tasks]
     finally:  # Also if it is cancelled before all have begun.
         for one in work[len(tasks) :]:
             one.close()
         if ended := [task for task in tasks if task.cancel()]:
             await asyncio.wait(ended)
+        tasks.clear()  # An error's traceback refers to this frame: only the garbage collector would free the cycle.
+        del ended
+
+
+def _has_result(task: asyncio.Task[Any]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None
 
 
 class TimedEvent:

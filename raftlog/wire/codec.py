@@ -76,13 +76,11 @@ def encode_frame(head: object, parts: Iterable[Buffer] = ()) -> list[Buffer]:
     return [_HEAD_LENGTH.pack(len(encoded)) + encoded, *parts]
 
 
-def decode_frame(
-    cls: type[T], body: Buffer, *, error: type[RaftlogError] = InvalidRequestError, ignore_unknown: bool = False
-) -> tuple[T, memoryview]:
-    """Return the frame's head and a view of the bytes after it.
+def split_frame(body: Buffer, *, error: type[RaftlogError] = InvalidRequestError) -> tuple[memoryview, memoryview]:
+    """Return views of the frame's head and of the bytes after it.
 
     Raises:
-        error: the frame is shorter than it claims, or its head does not fit `cls`.
+        error: the frame is shorter than it claims.
     """
     view = memoryview(body)
     if len(view) < _HEAD_LENGTH.size:
@@ -91,8 +89,19 @@ def decode_frame(
     end = _HEAD_LENGTH.size + length
     if length > MAX_FRAME_HEAD_BYTES or end > len(view):
         raise error(f"the frame claims a head of {length} bytes, received {len(view) - _HEAD_LENGTH.size}")
-    head = decode_json(cls, view[_HEAD_LENGTH.size : end], error=error, ignore_unknown=ignore_unknown)
-    return head, view[end:]
+    return view[_HEAD_LENGTH.size : end], view[end:]
+
+
+def decode_frame(
+    cls: type[T], body: Buffer, *, error: type[RaftlogError] = InvalidRequestError, ignore_unknown: bool = False
+) -> tuple[T, memoryview]:
+    """Return the frame's head and a view of the bytes after it.
+
+    Raises:
+        error: the frame is shorter than it claims, or its head does not fit `cls`.
+    """
+    head, rest = split_frame(body, error=error)
+    return decode_json(cls, head, error=error, ignore_unknown=ignore_unknown), rest
 
 
 def split_parts(

@@ -190,6 +190,28 @@ async def test_what_is_large_deep_or_odd_is_refused_in_a_line(
     assert memory_mb(cluster) - before < 150
 
 
+@pytest.mark.parametrize(
+    ("item", "count", "says"),
+    [
+        (b"[],", 1_000_000, "values"),
+        (b'{"topic":"t","partition":0,"length":0},', 20_000, "partitions"),
+        (b'"a",', 100_000, "partitions"),
+    ],
+)
+async def test_a_large_head_of_a_frame_is_refused_in_a_line(
+    cluster: LocalCluster, http: Http, item: bytes, count: int, says: str
+):
+    head = b'{"partitions":[' + item * count + item[:-1] + b"]}"
+    before = memory_mb(cluster)
+    for _ in range(3):
+        frame = io.BytesIO(len(head).to_bytes(4, "little") + head)
+        reply = await http("POST", paths.PRODUCE, data=frame, headers={"Content-Type": media.FRAME})
+        assert reply.status == 400, reply.body[:1_000]
+        assert says in reply.message
+        assert len(reply.message) < 1_000
+    assert memory_mb(cluster) - before < 150
+
+
 async def test_ten_thousand_records_of_json_are_stored_while_others_are_served(
     cluster: LocalCluster, http: Http, topic: str, topic_name: str
 ):

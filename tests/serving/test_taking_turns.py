@@ -92,3 +92,31 @@ def test_the_collector_is_as_it_was_found():
     with freezing_objects():
         assert not gc.isenabled()
     assert (gc.isenabled(), gc.get_freeze_count()) == (False, 0)
+
+
+async def test_if_one_of_them_fails_the_others_are_cancelled_and_nothing_is_left_to_the_collector(
+    caplog: pytest.LogCaptureFixture,
+):
+    ended = list[int]()
+
+    async def work(number: int) -> None:
+        try:
+            if number in (0, 5):  # One fails before the last one begins, and one after it.
+                raise ValueError(number)
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(ValueError, match="0") as failed:
+            await concurrently([work(number) for number in range(6)], each=4)
+        del failed
+        await asyncio.sleep(0)
+        assert sorted(ended) == list(range(6))
+        assert len(asyncio.all_tasks()) == 1
+        assert not [left for left in gc.get_objects() if isinstance(left, ValueError)]
+    finally:
+        gc.enable()
+    assert not caplog.records

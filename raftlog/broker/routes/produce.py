@@ -30,14 +30,16 @@ from raftlog.record import NewRecord, build_batch
 from raftlog.record.partitioner import partition_for_key
 from raftlog.request_marks import current_request_id
 from raftlog.runtime import concurrently
+from raftlog.schema import from_plain
 from raftlog.security.guard import sender_of
 from raftlog.security.identity import Sender, forwarded
 from raftlog.serving.error_bodies import error_body
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media, paths
 from raftlog.wire.answers import JsonProduceAnswer, RecordPlace
-from raftlog.wire.codec import decode_frame, encode_frame, encode_json, split_parts
+from raftlog.wire.codec import decode_plain, encode_frame, encode_json, split_frame, split_parts
 from raftlog.wire.data import (
+    MAX_REQUEST_PARTITIONS,
     JsonProduceRequest,
     ProducePartition,
     ProduceRequest,
@@ -51,6 +53,8 @@ FEW_RECORDS = 200
 """Up to this many records are encoded in the event loop: a worker thread would take longer to start."""
 _BEGIN_AT_ONCE = 256
 """Appends of one request that begin in one turn of the event loop."""
+_MAX_VALUES = 15 * MAX_REQUEST_PARTITIONS
+"""The most JSON values in the head of a frame: a partition has at most four fields."""
 _ACKS: dict[str, Acks] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0}
 
 
@@ -90,7 +94,9 @@ class ProduceRoutes:
     async def produce(self, request: RawRequest) -> RawReply:
         """Append a frame of batches, one for each partition; each has a result of its own."""
         check_query(request)
-        head, body = decode_frame(ProduceRequest, request.body)
+        encoded, body = split_frame(request.body)
+        small = len(encoded) <= INLINE_BYTES
+        head = _decode(encoded) if small else await in_worker(_decode, encoded)
         if head.transactional_id:
             self._context.access.require(request.sender, "write", "transactional_id", head.transactional_id)
         batches = split_parts(body, [entry.length for entry in head.partitions])
@@ -101,7 +107,8 @@ class ProduceRoutes:
         ]
         # A single batch needs no task.
         results = [await appends[0]] if len(appends) == 1 else await concurrently(appends, each=_BEGIN_AT_ONCE)
-        return RawReply.json(ProduceResponse(partitions=tuple(results)))
+        response = ProduceResponse(partitions=tuple(results))
+        return RawReply(parts=[encode_json(response) if small else await in_worker(encode_json, response)])
 
     async def records(self, request: web.Request) -> web.Response:
         """Append JSON records, forwarding them to the leaders; return each record's partition and offset."""
@@ -222,6 +229,10 @@ class ProduceRoutes:
     def _timeout_ms(self, request: RequestQuery) -> int:
         limit = self._context.config.broker.request_timeout_ms
         return query_number(request, TIMEOUT_MS, default=caller_timeout_ms(request, limit), at_most=limit)
+
+
+def _decode(head: memoryview) -> ProduceRequest:
+    return from_plain(ProduceRequest, decode_plain(head, max_values=_MAX_VALUES))
 
 
 def _answer_of(partitions: list[int], results: dict[int, ProduceResult]) -> tuple[int, bytes]:
