@@ -273,15 +273,16 @@ class BrokerNode:
         require_described(PUBLIC)
         self._metrics.add(BrokerFigures(self.context, fetch.parked).show)
         if self._config.listeners.kafka:
-            self.kafka = self._kafka_server(fetch.parked, inflight)
+            self.kafka = self._kafka_server(fetch.parked, lean)
         return app, lean
 
-    def _kafka_server(self, parked: ParkedFetches, inflight: InflightLimits) -> KafkaServer:
-        services = KafkaServices(self.context, parked=parked, inflight=inflight, guard=self._security.public)
+    def _kafka_server(self, parked: ParkedFetches, http: LeanRoutes) -> KafkaServer:
+        services = KafkaServices(self.context, parked=parked, inflight=http.inflight, guard=self._security.public)
         return KafkaServer(
             KafkaDispatch(services, HANDLERS),
             limits=self._request_limits(),
-            inflight=inflight,
+            inflight=http.inflight,
+            turnstile=http.turnstile,
             now=asyncio.get_running_loop().time,
             quotas=self.context.quotas,
             metrics=self._metrics.requests,

@@ -55,7 +55,7 @@ class Turnstile:
     def try_enter(self, address: str) -> bool:
         """Begin a request if it need not wait; return whether it began."""
         self.mark_active(address)
-        if self._waiting or self._begun >= self._per_turn or self._wait_s(address):
+        if self._waiting or self._begun >= self._per_turn or self.wait_s(address):
             return False
         self._begun += 1
         if self._begun >= self._per_turn:
@@ -73,7 +73,7 @@ class Turnstile:
         """Charge `address` for the computing time of a request, on the loop or in a thread."""
         self._shares.charge(address, seconds)
 
-    def _wait_s(self, address: str) -> float:
+    def wait_s(self, address: str) -> float:
         """Return how long the next request of `address` must wait, in seconds."""
         wait_s = self._shares.wait_s(address)
         if not wait_s:
@@ -93,7 +93,7 @@ class Turnstile:
         for address in list(self._waiting):
             if self._begun >= self._per_turn:
                 break
-            if wait_s := self._wait_s(address):
+            if wait_s := self.wait_s(address):
                 pause = min(pause, wait_s)
                 continue
             pause = 0.0

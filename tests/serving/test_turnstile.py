@@ -116,9 +116,9 @@ async def test_one_loop_has_one_share_for_all_of_its_turnstiles():
     public, internal = Turnstile(shares), Turnstile(shares)
     public.charge("a", 0.2)
     internal.mark_active("other")
-    assert internal._wait_s("a") == pytest.approx(0.1 / SHARE)
+    assert internal.wait_s("a") == pytest.approx(0.1 / SHARE)
     public.mark_active("a")
-    assert not public._wait_s("a")  # The others are served at the internal listener, and need nothing here.
+    assert not public.wait_s("a")  # The others are served at the internal listener, and need nothing here.
 
 
 async def test_no_debt_is_longer_than_a_second_and_none_is_kept_for_ever():
@@ -126,16 +126,16 @@ async def test_no_debt_is_longer_than_a_second_and_none_is_kept_for_ever():
     turnstile = Turnstile(shares)
     turnstile.mark_active("other")
     turnstile.charge("a", 1_000)
-    assert 0.9 < turnstile._wait_s("a") <= MAX_DEBT_S
+    assert 0.9 < turnstile.wait_s("a") <= MAX_DEBT_S
     for number in range(5_000):
         turnstile.charge(f"10.0.{number // 256}.{number % 256}", 1e-9)
     assert len(shares._free_at) < 1_100
-    assert turnstile._wait_s("a") > 0.5
+    assert turnstile.wait_s("a") > 0.5
 
     peers = Turnstile(LoopShares(UNPACED))
     peers.mark_active("other")
     peers.charge("a", 1_000)
-    assert not peers._wait_s("a")
+    assert not peers.wait_s("a")
 
 
 async def test_work_on_the_loop_and_in_threads_is_metered():

@@ -10,6 +10,7 @@ from raftlog.broker import decisions
 from raftlog.broker.broker_node import BrokerNode
 from raftlog.broker.kafka import produce
 from raftlog.broker.kafka.answer_space import AnswerSpace
+from raftlog.broker.kafka.connection import KafkaConnection
 from raftlog.broker.lean.admission import LeanAdmission
 from raftlog.broker.lean.connection import LeanConnection
 from raftlog.client.core import backoff
@@ -41,6 +42,7 @@ CHARGED = "tests/serving/test_charged_requests.py"
 LEAN = "tests/broker/test_lean_path.py"
 LEAN_CLIENT = "tests/transport/test_lean_client.py"
 SESSION = "tests/transport/test_http_session.py"
+KAFKA_TURNS = "tests/broker/kafka/test_kafka_turns.py"
 KAFKA_DATA = "tests/broker/kafka/test_kafka_data.py"
 OFFSETS = "tests/broker/test_large_offset_requests.py"
 
@@ -285,6 +287,25 @@ def a_request_whose_client_disconnects_costs_nothing(patch: Any) -> None:
 @told_by(TURNSTILE)
 def a_thread_that_failed_or_was_cancelled_costs_nothing(patch: Any) -> None:
     patch.edit(workers._Timed.run, "self.seconds = time.thread_time() - began", "pass")
+
+
+@mutant
+@told_by(KAFKA_TURNS)
+def requests_of_kafka_wait_for_no_turn(patch: Any) -> None:
+    patch.edit(KafkaConnection._try_enter, "return turnstile.try_enter(self.address)", "return True")
+
+
+@mutant
+@told_by(KAFKA_TURNS)
+def requests_of_kafka_cost_nothing(patch: Any) -> None:
+    patch.edit(KafkaConnection._charged, "self._server.turnstile.charge(self.address, work.seconds)", "pass")
+
+
+@mutant
+@told_by(KAFKA_TURNS)
+def clients_of_kafka_are_not_served(patch: Any) -> None:
+    """An address that floods HTTP then gets all of the loop's time."""
+    patch.edit(KafkaConnection._try_enter, "turnstile.mark_active(self.address)", "pass")
 
 
 # Connections.

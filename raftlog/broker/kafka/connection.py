@@ -27,6 +27,7 @@ from raftlog.broker.lean.deadline import Deadline
 from raftlog.broker.lean.muting import peer_has_disconnected
 from raftlog.errors import OverloadedError, RaftlogError
 from raftlog.security.guard import peer_of
+from raftlog.serving.metered import Metered
 from raftlog.transport.socket_writer import SocketWriter
 from raftlog.wire.kafka.errors import KafkaProtocolError
 from raftlog.wire.kafka.framing import decode_request_header
@@ -75,6 +76,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._writer: asyncio.Task[None] | None = None
         """Answers requests while there are any."""
         self._identifying: asyncio.Task[None] | None = None
+        self._entering: asyncio.Task[None] | None = None
+        """Set while the next request waits at the turnstile."""
         self._admitting: asyncio.TimerHandle | None = None
         """Set while a complete request waits for a quota, or because too many are in progress."""
         self._unread: asyncio.TimerHandle | None = None
@@ -103,7 +106,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._lost = True
         self._out.lost()
         self._deadline.end()
-        for waiting in (self._admitting, self._unread, self._writer, self._identifying):
+        for waiting in (self._admitting, self._unread, self._writer, self._identifying, self._entering):
             if waiting is not None:
                 waiting.cancel()
         writer_handles = self._pipeline.first
@@ -268,7 +271,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _begin_ready(self) -> None:
         """Begin the requests that may begin now."""
-        while not (self._lost or self._ending) and self._admitting is None and self._identifying is None:
+        while not (self._lost or self._ending or self._admitting or self._identifying or self._entering):
             pending = self._pipeline.next
             if pending is None or not self._admit(pending):
                 return
@@ -294,6 +297,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 pending.call = dispatch.call_of(header, self._state)
             except RaftlogError as error:
                 return self._refuse_pending(error)
+        if not pending.has_entered and not self._try_enter(header.api_key):
+            self._entering = self._loop.create_task(self._server.turnstile.enter(self.address))
+            self._entering.add_done_callback(partial(self._on_entered, pending))
+            return False
+        pending.has_entered = True
         pending.turn, wait_s = self._quotas.begin(pending.call, pending.turn, pending.held_bytes)
         if wait_s:
             return self._wait(wait_s)
@@ -349,6 +357,20 @@ class KafkaConnection(asyncio.BufferedProtocol):
         else:
             self._read()
 
+    def _try_enter(self, api_key: int) -> bool:
+        """Return whether a request may begin now; otherwise it must wait at the turnstile."""
+        turnstile = self._server.turnstile
+        if not self._server.moves_records(api_key):
+            return turnstile.try_enter(self.address)
+        turnstile.mark_active(self.address)
+        return True
+
+    def _on_entered(self, pending: Pending, task: asyncio.Task[None]) -> None:
+        self._entering = None
+        if not self._lost and not task.cancelled():
+            pending.has_entered = True
+            self._read()
+
     # Answering.
 
     async def _write(self) -> None:
@@ -380,7 +402,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._watch()
 
     def _reply_to(self, pending: Pending) -> Coroutine[None, None, Reply]:
-        return reply_to(pending, self._server.dispatch, self._quotas)
+        reply = reply_to(pending, self._server.dispatch, self._quotas)
+        return reply if self._server.moves_records(pending.request.header.api_key) else self._charged(reply)
+
+    async def _charged(self, reply: Coroutine[None, None, Reply]) -> Reply:
+        """Charge the peer's address for the computing time of a request, whatever becomes of it."""
+        work = Metered(reply)
+        try:
+            return await work
+        finally:
+            self._server.turnstile.charge(self.address, work.seconds)
 
     def _on_written(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():

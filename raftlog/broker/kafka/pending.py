@@ -44,6 +44,8 @@ class Pending:
     """None: its sender is not known yet."""
     turn: Turn | None = None
     """What it is charged to quotas, until it is handled."""
+    has_entered: bool = False
+    """Whether it has had its turn at the turnstile."""
     is_entered: bool = False
     """Whether it has begun, and was not handled yet."""
     waits: bool = False

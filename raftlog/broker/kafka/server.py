@@ -11,6 +11,7 @@ from raftlog.broker.quotas import QuotaGate
 from raftlog.serving.connections import LOG_INTERVAL_S
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.request_metrics import RequestMetrics
+from raftlog.serving.turnstile import Turnstile
 from raftlog.transport.buffers import ReceiveBuffers
 from raftlog.wire.kafka.api_keys import APIS
 from raftlog.wire.kafka.framing import LENGTH_BYTES, MAX_FRAME_BYTES
@@ -30,6 +31,8 @@ UNAUTHENTICATED_FRAME_BYTES = SMALL_BYTES - LENGTH_BYTES
 
 So unauthenticated clients take nothing of `broker.max_inflight_bytes`. The longest token takes half of it.
 """
+_RECORDS = frozenset((0, 1))
+"""The APIs that move records: Produce and Fetch."""
 _FAILED = 500
 _REFUSED = 400
 _ANSWERED = 200
@@ -41,6 +44,7 @@ class KafkaServer:
     Args:
         limits: those of HTTP requests; `max_body_bytes` is the largest frame.
         inflight: shared with HTTP requests.
+        turnstile: shared with HTTP requests. Those that move records do not wait there, and cost nothing.
         quotas: limits senders.
         metrics: counts each answer, and times each request from its last byte to its answer.
         now: seconds, for the log.
@@ -52,22 +56,27 @@ class KafkaServer:
         *,
         limits: RequestLimits,
         inflight: InflightLimits,
+        turnstile: Turnstile,
         now: Callable[[], float],
         quotas: QuotaGate,
         metrics: RequestMetrics | None = None,
-        idle_s: float = IDLE_S,
     ) -> None:
         self.dispatch = dispatch
         self.limits = limits
         self.inflight = inflight
+        self.turnstile = turnstile
         self.quotas = quotas
-        self.idle_s = idle_s
+        self.idle_s = IDLE_S
         self.buffers = ReceiveBuffers()
         self.max_frame_bytes = min(limits.max_body_bytes, MAX_FRAME_BYTES)
         self._metrics = metrics or RequestMetrics()
         self._now = now
         self._closed = 0
         self._logged_at = float("-inf")
+
+    def moves_records(self, api_key: int) -> bool:
+        """Return whether requests of an API neither wait at the turnstile nor count there."""
+        return api_key in _RECORDS
 
     def count(self, api_key: int, error: int, seconds: float) -> None:
         """Count a request that was answered, or whose connection was closed because of it."""

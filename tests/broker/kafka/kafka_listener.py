@@ -106,6 +106,7 @@ class Serving:
     connections: ConnectionLimits
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     image: MetadataImage = field(default_factory=MetadataImage)
+    turnstile: Turnstile = field(default_factory=Turnstile)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -144,16 +145,17 @@ async def serving(
         KafkaDispatch(services, handlers.table()),
         limits=settings,
         inflight=inflight,
+        turnstile=served.turnstile,
         now=asyncio.get_running_loop().time,
         quotas=QuotaGate(lambda: served.image, 1, Throttling()),
         metrics=served.metrics,
-        idle_s=idle_s,
     )
+    server.idle_s = idle_s
     app = web.Application()
     app.router.add_get("/hello", hello)
     served.listener = Listener(
         app,
-        LeanRoutes([], inflight=inflight, turnstile=Turnstile(), max_json_bytes=1_000),
+        LeanRoutes([], inflight=inflight, turnstile=served.turnstile, max_json_bytes=1_000),
         limits=ListenerLimits(requests=settings, connections=connections),
         clock=SystemClock(),
         drain_s=drain_s,
