@@ -33,6 +33,7 @@ SUITES = (
     "security",
     "traces",
     "trace",
+    "bare",
     "pages",
 )
 """Each is a module beside this one, whose FIGURES are functions of an `Effort` that return figures."""
