@@ -1,7 +1,8 @@
 """The least that one acknowledged record costs in Python: the same messages by processes that do nothing else.
 
-A client, a leader and two followers, in four processes, move one record of 100 bytes after another, as raftlog does
-with three replicas and acks=all. raftlog runs beside them, in turns; its figures include the controller. Three forms:
+A client, a leader and two followers move one record of 100 bytes after another, as raftlog does with three replicas and
+acks=all. Each is a process. raftlog runs beside them, in alternating rounds; its figures include the controller. Three
+forms:
 
 - `sockets`: messages without content, over blocking sockets. Each replica writes the batch to a file.
 - `asyncio`: the same on asyncio's event loop and transports.

@@ -48,7 +48,7 @@ class Messages(Protocol):
 
 
 class Blank:
-    """Messages of the right lengths that nobody reads."""
+    """Messages of the right lengths, without contents."""
 
     def length(self, kind: int, data: bytes | bytearray) -> int:
         return _BYTES[kind] if len(data) >= _BYTES[kind] else 0
