@@ -20,6 +20,7 @@ from raftlog.wire.groups import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
+    OffsetResults,
     TopicPartitions,
 )
 from raftlog.wire.kafka.error_codes import KafkaError
@@ -333,21 +334,32 @@ async def handle_offset_delete(
     access = call.context.access
     topics = in_slices(request.topics, _SLICE)
     refused = {topic.name async for topic in topics if not access.may(call.sender, "read", "topic", topic.name)}
-    wanted = _merged(
-        (topic.name, [one.partition_index for one in topic.partitions])
-        for topic in request.topics
-        if topic.name not in refused
-    )
-    command = OffsetDeleteRequest(
-        partitions=tuple(TopicPartitions(topic=topic, partitions=tuple(numbers)) for topic, numbers in wanted.items())
-    )
+    deletion, answer = partial(_deletion, request, refused), partial(_deletion_response, request, refused)
+    command = await in_worker(deletion) if call.has_many else deletion()
     try:
         access.require(call.sender, "delete", "group", request.group_id)
         done = await call.context.groups.delete_offsets(request.group_id, command, timeout_ms=timeout_ms(call))
     except RaftlogError as error:
         return deletions.OffsetDeleteResponse(error_code=error_number(error, "group"))
+    return await in_worker(answer, done) if call.has_many else answer(done)
+
+
+def _deletion(request: deletions.OffsetDeleteRequest, refused: set[str]) -> OffsetDeleteRequest:
+    wanted = _merged(
+        (topic.name, [one.partition_index for one in topic.partitions])
+        for topic in request.topics
+        if topic.name not in refused
+    )
+    return OffsetDeleteRequest(
+        partitions=tuple(TopicPartitions(topic=topic, partitions=tuple(numbers)) for topic, numbers in wanted.items())
+    )
+
+
+def _deletion_response(
+    request: deletions.OffsetDeleteRequest, refused: set[str], done: OffsetResults
+) -> deletions.OffsetDeleteResponse:
     numbers = {(one.topic, one.partition): error_number(one.error, "topic") for one in done.offsets}
-    answers = [
+    topics = [
         deletions.OffsetDeleteResponseTopic(
             name=topic.name,
             partitions=[
@@ -360,9 +372,9 @@ async def handle_offset_delete(
                 for one in topic.partitions
             ],
         )
-        async for topic in in_slices(request.topics, _SLICE)
+        for topic in request.topics
     ]
-    return deletions.OffsetDeleteResponse(topics=answers)
+    return deletions.OffsetDeleteResponse(topics=topics)
 
 
 def _failed_commit(_: KafkaCall, request: commits.OffsetCommitRequest, number: int) -> commits.OffsetCommitResponse:
