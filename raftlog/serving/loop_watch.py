@@ -18,6 +18,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from raftlog.serving.loop_turns import turns_of
@@ -29,6 +30,9 @@ STALL_S = 0.05
 LOG_INTERVAL_S = 10.0
 """The least time between two log lines about stalls."""
 WINDOW_S = 60.0
+_STAT = Path("/proc/stat")
+_STOLEN_BEATS, _STOLEN_SAMPLES = 10, 50
+"""How often the stolen time is read, which takes some 50 us, and how many samples are kept."""
 STALL_FILE = "RAFTLOG_STALL_FILE"
 """Environment variable: a file to which each stall is appended, with stack traces. For tests."""
 
@@ -115,14 +119,29 @@ class LoopWatch:
             self._logged_at, self._unlogged, self._worst_s = now, 0, 0.0
 
 
+def stolen_s() -> float:
+    """Return for how long (s) the host of a virtual machine has kept processors from it: all of them, since it booted.
+
+    Source: `steal` in proc_stat(5). It counts as CPU time of the thread that ran.
+    """
+    with suppress(OSError, IndexError):
+        return int(_STAT.read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 class _Stacks:
-    """Samples the stack of the loop's thread while it is late, from a thread of its own."""
+    """Samples the stack of the loop's thread while it is late, from a thread of its own.
+
+    A stall counts without the time that the host kept from the machine meanwhile.
+    """
 
     def __init__(self, file: Path, turn_began: Callable[[], float]) -> None:
         self._file = file
         self._watched = threading.get_ident()
         self._turn_began = turn_began
         self._seen: list[str] = []
+        self._stolen = deque([(time.monotonic(), stolen_s())], maxlen=_STOLEN_SAMPLES)
+        """(time, stolen) at some times, oldest first."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="loop watch", daemon=True)
 
@@ -135,13 +154,24 @@ class _Stacks:
 
     def turn_ended(self, lag: float) -> None:
         seen, self._seen = self._seen, []
-        if lag > STALL_S:
+        if lag > STALL_S and lag - (stolen := self._stolen_within(lag)) > STALL_S:
             looks = "---\n".join(seen) or "between two looks\n"
+            more = f", without {1000 * stolen:.0f} ms that the host kept" if stolen else ""
             with self._file.open("a") as file:
-                file.write(f"{1000 * lag:.0f} ms, process {os.getpid()}:\n{looks}\n")
+                file.write(f"{1000 * (lag - stolen):.0f} ms, process {os.getpid()}{more}:\n{looks}\n")
+
+    def _stolen_within(self, lag: float) -> float:
+        """Return how much was stolen since the last sample before a stall of `lag` s that ends now."""
+        began = time.monotonic() - lag
+        before = [stolen for at, stolen in list(self._stolen) if at <= began]
+        return stolen_s() - (before[-1] if before else self._stolen[0][1])
 
     def _watch(self) -> None:
+        beats = 0
         while not self._ended.wait(BEAT_S):
+            beats += 1
+            if beats % _STOLEN_BEATS == 0:
+                self._stolen.append((time.monotonic(), stolen_s()))
             began = self._turn_began()
             if began and time.monotonic() - began > STALL_S / 2 and len(self._seen) < 5:
                 frame = sys._current_frames().get(self._watched)  # noqa: SLF001  (there is no other way)

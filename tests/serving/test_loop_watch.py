@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from raftlog.serving import loop_watch
 from raftlog.serving.loop_turns import TurnLoop, turns_of
 from raftlog.serving.loop_watch import STALL_FILE, LoopWatch
 
@@ -53,6 +54,35 @@ async def stalls_are_explained(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     said = (tmp_path / "stalls.txt").read_text()
     assert said.count(" ms, process ") == 3
     assert "compute(0.2)" in said
+
+
+@pytest.mark.parametrize(("stolen", "said"), [(0.0, ["400 ms"]), (0.1, ["300 ms", "without 100 ms"]), (0.38, [])])
+def test_what_the_host_keeps_from_the_machine_is_no_stall(
+    stolen: float, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It counts as CPU time of the thread that ran."""
+    so_far = [5.0]
+    monkeypatch.setenv(STALL_FILE, str(tmp_path / "stalls.txt"))
+    monkeypatch.setattr(loop_watch, "stolen_s", lambda: so_far[0])
+
+    async def measured() -> None:
+        watch = LoopWatch()
+        watch.start()
+        so_far[0] += stolen
+        assert watch._stacks is not None
+        watch._stacks.turn_ended(0.4)
+        watch.close()
+
+    run(TurnLoop, measured())
+    file = tmp_path / "stalls.txt"
+    assert file.exists() == bool(said)
+    assert all(part in file.read_text() for part in said)
+
+
+def test_stolen_time_is_read_from_the_system():
+    before = loop_watch.stolen_s()
+    compute(0.05)
+    assert 0 <= before <= loop_watch.stolen_s()
 
 
 @every_loop
