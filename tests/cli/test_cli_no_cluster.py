@@ -32,10 +32,11 @@ def modules() -> None:
 
 
 @pytest.fixture
-def free_address() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+def free_address() -> Iterator[str]:
+    """Return an address at which nothing listens; no other test gets its port meanwhile."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{reserved.getsockname()[1]}"
 
 
 @pytest.mark.parametrize(
