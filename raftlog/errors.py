@@ -46,7 +46,8 @@ class RaftlogError(Exception):
     """The root of every error that raftlog raises on purpose.
 
     Args:
-        message: what failed, what was received, and what to do. A very long one is cut in its middle.
+        message: what failed, what was received, and what to do. A very long one is cut in its middle. What has no UTF-8
+            is escaped.
         code: the error's code; None: the class's own.
         details: more about it, by name, such as the offsets of an `OffsetOutOfRangeError`.
     """
@@ -55,6 +56,8 @@ class RaftlogError(Exception):
     retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, code: ErrorCode | None = None, details: Mapping[str, Any] | None = None):
+        if not message.isascii():  # A byte of a request that is no UTF-8 became a lone surrogate: no response has it.
+            message = message.encode("utf-8", "backslashreplace").decode()
         if len(message) > MAX_MESSAGE:
             message = f"{message[: MAX_MESSAGE - _LAST - 5]} ... {message[-_LAST:]}"
         super().__init__(message)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from raftlog import errors
-from raftlog.errors import ErrorCode, RaftlogError, from_wire
+from raftlog.errors import MAX_MESSAGE, ErrorCode, InvalidRequestError, RaftlogError, from_wire
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
@@ -43,3 +44,12 @@ def test_a_long_message_is_cut_in_its_middle():
     assert error.message.startswith("there is no topic xxx")
     assert error.message.endswith("xxx: create it")
     assert str(error) == error.message
+
+
+def test_what_has_no_utf_8_is_escaped_in_a_message():
+    """Bytes of a request that are no UTF-8 become lone surrogates, which no response can carry."""
+    error = InvalidRequestError("Host: received \udc80\ud800 and é", details={"status": 1})
+    assert error.message == "Host: received \\udc80\\ud800 and é"
+    assert str(error) == error.message
+    assert orjson.loads(orjson.dumps(error.to_wire()))["message"] == error.message
+    assert len(InvalidRequestError("\udc80" * 100_000).message) <= MAX_MESSAGE

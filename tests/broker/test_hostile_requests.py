@@ -248,6 +248,20 @@ async def test_a_request_of_thousands_of_empty_batches_holds_no_loop(http: Http,
         assert len(reply.json["partitions"]) == 10_000
 
 
+async def test_a_host_that_is_no_utf_8_is_refused_by_every_node(cluster: LocalCluster):
+    nodes = [cluster.node(name) for name in (*cluster.controllers, *cluster.brokers)]
+    for address in [one for node in nodes for one in (node.public, node.internal) if one is not None]:
+        with socket.create_connection((address.host, address.port), timeout=10) as stranger:
+            stranger.sendall(
+                b"GET / HTTP/1.1\r\nHost: \x80\r\nOrigin: http://evil.example\r\nConnection: close\r\n\r\n"
+            )
+            said = b""
+            while more := await asyncio.to_thread(stranger.recv, 65_536):
+                said += more
+        assert said.startswith(b"HTTP/1.1 403 "), said
+        assert b'"code":"FOREIGN_ORIGIN"' in said
+
+
 async def test_what_is_no_http_is_answered_in_our_form(cluster: LocalCluster):
     for garbage in (
         b"GET / HTTP/9.9\r\n\r\n",
