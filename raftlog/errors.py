@@ -56,10 +56,9 @@ class RaftlogError(Exception):
     retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, code: ErrorCode | None = None, details: Mapping[str, Any] | None = None):
+        message = _cut(message)
         if not message.isascii():  # A byte of a request that is no UTF-8 became a lone surrogate: no response has it.
-            message = message.encode("utf-8", "backslashreplace").decode()
-        if len(message) > MAX_MESSAGE:
-            message = f"{message[: MAX_MESSAGE - _LAST - 5]} ... {message[-_LAST:]}"
+            message = _cut(message.encode("utf-8", "backslashreplace").decode())
         super().__init__(message)
         self.message = message
         self.code = code or self.default_code
@@ -88,6 +87,10 @@ class RaftlogError(Exception):
         if request_id:
             body["request_id"] = request_id
         return body
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - _LAST - 5]} ... {message[-_LAST:]}"
 
 
 E = TypeVar("E", bound=RaftlogError)

@@ -120,12 +120,14 @@ class LoopWatch:
 
 
 def stolen_s() -> float:
-    """Return for how long (s) the host of a virtual machine has kept processors from it: all of them, since it booted.
+    """Return for how long (s) the host of a virtual machine has kept a processor from it since it booted: their mean.
 
-    Source: `steal` in proc_stat(5). It counts as CPU time of the thread that ran.
+    Source: `steal` in proc_stat(5). It counts as CPU time of the thread that ran. The sum over the processors would
+    hide stalls while the host keeps all of them.
     """
     with suppress(OSError, IndexError):
-        return int(_STAT.read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
+        stolen = int(_STAT.read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
+        return stolen / (os.cpu_count() or 1)
     return 0.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -79,10 +80,14 @@ def test_what_the_host_keeps_from_the_machine_is_no_stall(
     assert all(part in file.read_text() for part in said)
 
 
-def test_stolen_time_is_read_from_the_system():
-    before = loop_watch.stolen_s()
-    compute(0.05)
-    assert 0 <= before <= loop_watch.stolen_s()
+def test_stolen_time_is_the_mean_of_the_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  9 8 7 6 5 4 3 400 2 1\ncpu0 9 8 7 6 5 4 3 200 2 1\n")
+    monkeypatch.setattr(loop_watch, "_STAT", stat)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert loop_watch.stolen_s() == 200 / os.sysconf("SC_CLK_TCK")
+    stat.unlink()
+    assert loop_watch.stolen_s() == 0.0
 
 
 @every_loop
