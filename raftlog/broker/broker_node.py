@@ -73,7 +73,7 @@ from raftlog.serving.turnstile import Turnstile
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
-from raftlog.wire.metadata import ConfigValue
+from raftlog.wire.metadata import SHORT_BATCHES, ConfigValue
 from raftlog.wire.origins import Origins
 from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
@@ -368,6 +368,8 @@ class BrokerNode:
         throttle = configs.get(REASSIGNMENT_THROTTLE, UNLIMITED)
         self.replicas.limit_reassignments(int(throttle))
         self._limit_connections(configs)
+        for runtime in (self.groups.runtime, self.transactions.runtime):
+            runtime.writes_short = image.feature_level >= SHORT_BATCHES
         if self._has_other_replicas(image):
             await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
             self._replicas_open = True

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from raftlog import record
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
-from raftlog.record.structure import unpacked_bytes
+from raftlog.record.short import read_short
+from raftlog.record.unpacking import unpacked_bytes
 
 MOST_UNPACKED_BYTES = 64 << 20
 """The most decompressed bytes of one call. A single larger batch is decompressed alone."""
@@ -80,11 +81,15 @@ class CompletedFetch:
         size = 0.0
         while len(records) < count and size < MOST_UNPACKED_BYTES:
             try:
-                rows = self._open()
+                short = self._read_short(records)
+                rows = None if short else self._open()
             except CorruptBatchError:
                 if records:
                     return records  # The next call raises.
                 raise
+            if short:
+                size += short
+                continue
             if rows is None or (records and self._epoch_of_rows != self.leader_epoch):
                 break
             piece = rows.slice(0, count - len(records))
@@ -137,6 +142,24 @@ class CompletedFetch:
             self._rows, self._epoch_of_rows = rows if rows.num_rows else None, header.leader_epoch
             self._row_bytes = unpacked_bytes(header, batch) / max(1, header.record_count)
         return self._rows
+
+    def _read_short(self, records: list[Record]) -> int:
+        """Add the record of the next batch, if it is short; return the bytes that it takes, 0 if there is none.
+
+        Raises:
+            CorruptBatchError: its checksum is wrong, or its payload.
+        """
+        if self._rows is not None or self._next is None or not self._next[0].is_short:
+            return 0
+        header, batch = self._next
+        if records and header.leader_epoch != self.leader_epoch:
+            return 0
+        record.verify_payload_crc(header, batch)
+        key, value = read_short(header, batch)
+        records.append(record.Record(*self.partition, header.base_offset, header.max_timestamp, key, value))
+        self._next = next(self._batches, None)
+        self.position, self.leader_epoch = header.next_offset, header.leader_epoch
+        return header.batch_length
 
     def _finish(self) -> None:
         self.position, self.leader_epoch = self._last.next_offset, self._last.leader_epoch

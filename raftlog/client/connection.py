@@ -79,6 +79,8 @@ class Connection:
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}
         self._metadata_offset = -1
+        self.feature_level = 1
+        """The cluster's feature level, as far as is known."""
         self._refreshing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refreshed_at: dict[str, float] = {}
         self._avoided_until: dict[Address, float] = {}
@@ -159,6 +161,7 @@ class Connection:
     def _remember(self, topics: Sequence[str], metadata: ClientMetadata) -> None:
         """Keep the metadata of some topics, and the brokers."""
         self._brokers = {broker.broker_id: address_of(broker.url) for broker in metadata.brokers}
+        self.feature_level = metadata.feature_level
         found = {info.topic: info for info in metadata.topics}
         for topic in topics:
             self._refreshed_at[topic] = asyncio.get_running_loop().time()

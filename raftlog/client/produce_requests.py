@@ -27,6 +27,7 @@ from raftlog.wire.data import (
     ProduceResponse,
     ProduceResult,
 )
+from raftlog.wire.metadata import SHORT_BATCHES
 
 MAX_REQUEST_BYTES = 1 << 20
 """The largest request with several batches; halved when a broker finds one too large.
@@ -46,7 +47,7 @@ class ProduceRequests:
         self._request_bytes = MAX_REQUEST_BYTES
         self._build_batch = record.build_batch  # Imports Arrow now, before records wait.
 
-    def encode(self, batch: Batch) -> RaftlogError | None:
+    def encode(self, batch: Batch, *, feature_level: int) -> RaftlogError | None:
         """Encode a batch once for its sequence; return the error if it cannot be encoded."""
         if batch.encoded:
             return None
@@ -59,6 +60,7 @@ class ProduceRequests:
                 base_sequence=batch.sequence,
                 compression=self._compression,
                 transactional=bool(self._transactional_id),
+                short=feature_level >= SHORT_BATCHES,
             )
         except (ValueError, TypeError, OverflowError) as error:
             return InvalidRequestError(f"the records cannot be encoded: {error}", code=ErrorCode.INVALID_RECORD)

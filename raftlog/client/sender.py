@@ -194,7 +194,7 @@ class Sender:
                 self._tasks.spawn(self._send(address, request), name=f"produce to {address}")
 
     def _is_encoded(self, partition: TopicPartition, batch: Batch) -> bool:
-        if (error := self._requests.encode(batch)) is not None:
+        if (error := self._requests.encode(batch, feature_level=self._connection.feature_level)) is not None:
             self._on_result(partition, batch, error)
         return error is None
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from itertools import accumulate, repeat
 
 import pyarrow as pa
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Offset, ProducerEpoch, ProducerId
 from raftlog.record.batch import (
+    ATTRIBUTE_SHORT,
     ATTRIBUTE_TRANSACTIONAL,
     HEADER_BYTES,
     BatchHeader,
@@ -28,7 +29,8 @@ from raftlog.record.compute import pc
 from raftlog.record.control import NOTHING_ABORTED, AbortedBatches, readable_batches
 from raftlog.record.model import Compression, Headers, NewRecord, Record, RecordColumns
 from raftlog.record.row_checks import validate_rows
-from raftlog.record.single import encode_single
+from raftlog.record.short import as_arrow, encode_short, read_short
+from raftlog.record.single import encode, single_record
 from raftlog.record.structure import check_structure
 
 HEADERS_TYPE = pa.list_(
@@ -67,23 +69,27 @@ def build_batch(
     base_sequence: int = NO_SEQUENCE,
     compression: Compression | None = None,
     transactional: bool = False,
+    short: bool = False,
 ) -> bytearray:
     """Encode records as one unstamped batch.
+
+    Args:
+        short: write one record without headers in the short form, which readers before feature level 5 refuse.
 
     Raises:
         ValueError: there are no records.
     """
     if not records:
         raise ValueError("a record batch holds at least one record, received none")
-    if compression is None and (single := encode_single(records)) is not None:
-        payload, timestamp = single
+    if compression is None and (single := single_record(records)) is not None:
+        timestamp, key, value = single
         batch = bytearray(HEADER_BYTES)
-        batch += payload
+        batch += encode_short(key, value) if short else encode(timestamp, key, value)
         write_header(
             batch,
             record_count=1,
             max_timestamp=timestamp,
-            attributes=ATTRIBUTE_TRANSACTIONAL if transactional else 0,
+            attributes=(ATTRIBUTE_TRANSACTIONAL if transactional else 0) | (ATTRIBUTE_SHORT if short else 0),
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
@@ -180,6 +186,8 @@ def to_arrow(header: BatchHeader, batch: Buffer) -> pa.RecordBatch:
     """
     if header.is_empty:
         return _NO_ROWS
+    if header.is_short:
+        return pa.ipc.read_record_batch(pa.py_buffer(as_arrow(header, batch)), SCHEMA)
     unpacked, columns = check_structure(header, batch)
     if unpacked > MAX_UNPACKED_BYTES:
         raise CorruptBatchError(
@@ -248,11 +256,24 @@ def to_arrow_with_offsets(header: BatchHeader, batch: Buffer, *, from_offset: Of
 def to_table(
     batches: Iterable[tuple[BatchHeader, Buffer]], *, from_offset: Offset = 0, before: pa.RecordBatch | None = None
 ) -> pa.Table:
-    """Return the rows of several batches by `READ_SCHEMA`, after `before`; contiguous offsets are one array."""
+    """Return the rows of several batches by `READ_SCHEMA`, after `before`; contiguous offsets are one array.
+
+    Short batches that follow each other become one piece of the table.
+    """
     tables = [] if before is None else [pa.Table.from_batches([before])]
     rows: list[pa.RecordBatch] = []
     spans: list[range] = []
+    shorts = RecordColumns()
     for header, batch in batches:
+        if header.is_short and header.base_offset >= from_offset:
+            key, value = read_short(header, batch)
+            shorts.append(NewRecord(value, key, header.max_timestamp))
+            first = spans.pop().start if spans and spans[-1].stop == header.base_offset else header.base_offset
+            spans.append(range(first, header.next_offset))
+            continue
+        if shorts.values:
+            rows.append(_of_columns(shorts))
+            shorts = RecordColumns()
         if header.is_compacted:
             compacted = to_arrow_with_offsets(header, batch, from_offset=from_offset)
             tables += [_numbered(rows, spans), pa.Table.from_batches([compacted])]
@@ -263,8 +284,32 @@ def to_table(
         rows.append(decoded.slice(skip) if skip else decoded)
         first = spans.pop().start if spans and spans[-1].stop == header.base_offset else header.base_offset + skip
         spans.append(range(first, header.base_offset + decoded.num_rows))
+    if shorts.values:
+        rows.append(_of_columns(shorts))
     tables.append(_numbered(rows, spans))
     return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
+
+
+def _of_columns(columns: RecordColumns) -> pa.RecordBatch:
+    """Return records without headers as rows of `SCHEMA`, without `pa.array`, which loads pandas."""
+    count = len(columns)
+    arrays = [
+        pa.Array.from_buffers(SCHEMA.field(0).type, count, [None, pa.py_buffer(columns.timestamps)]),
+        _nulls(count, pa.binary()) if columns.keys is None else _bytes_array(columns.keys),
+        _bytes_array(columns.values),
+        _nulls(count, HEADERS_TYPE),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _bytes_array(values: Sequence[bytes | None]) -> pa.Array:
+    offsets = array("i", accumulate((len(value or b"") for value in values), initial=0))
+    validity, nulls = None, values.count(None)
+    if nulls:
+        bits = int("".join("0" if value is None else "1" for value in reversed(values)), 2)
+        validity = pa.py_buffer(bits.to_bytes(-(-len(values) // 8), "little"))
+    data = pa.py_buffer(b"".join(value or b"" for value in values))
+    return pa.Array.from_buffers(pa.binary(), len(values), [validity, pa.py_buffer(offsets), data], null_count=nulls)
 
 
 def _numbered(rows: list[pa.RecordBatch], spans: list[range]) -> pa.Table:
@@ -299,6 +344,10 @@ def read_records(
     records: list[Record] = []
     for header, batch in readable_batches(iter_batches(batches), aborted, from_offset=from_offset):
         verify_payload_crc(header, batch)
+        if header.is_short:
+            key, value = read_short(header, batch)
+            records.append(Record(topic, partition, header.base_offset, header.max_timestamp, key, value, ()))
+            continue
         rows = to_arrow_with_offsets(header, batch, from_offset=from_offset)
         records += to_records(rows, topic, partition)
     return records

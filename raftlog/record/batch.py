@@ -38,7 +38,10 @@ ATTRIBUTE_TRANSACTIONAL = 0b0000_0100
 ATTRIBUTE_CONTROL = 0b0000_1000
 ATTRIBUTE_COMPACTED = 0b0001_0000
 """Compaction removed records, so the payload has each record's offset. Readers that do not support it raise."""
-KNOWN_ATTRIBUTES = ATTRIBUTE_COMPRESSION | ATTRIBUTE_TRANSACTIONAL | ATTRIBUTE_CONTROL | ATTRIBUTE_COMPACTED
+ATTRIBUTE_SHORT = 0b0010_0000
+"""One record without headers and without Arrow's metadata; see `record.short`. Readers without support for it raise."""
+KNOWN_ATTRIBUTES = 0b0011_1111
+_NOT_SHORT = ATTRIBUTE_COMPRESSION | ATTRIBUTE_CONTROL | ATTRIBUTE_COMPACTED
 
 _HEADER = struct.Struct("<qIiIBBHIIqihHqII")
 _STAMP_FRONT = struct.Struct("<q")
@@ -103,6 +106,10 @@ class BatchHeader(NamedTuple):
     @property
     def is_compacted(self) -> bool:
         return bool(self.attributes & ATTRIBUTE_COMPACTED)
+
+    @property
+    def is_short(self) -> bool:
+        return bool(self.attributes & ATTRIBUTE_SHORT)
 
     @property
     def is_empty(self) -> bool:
@@ -184,6 +191,8 @@ def _implausible(header: BatchHeader) -> str:
         return f"only a compacted batch without payload has no records: batch_length {header.batch_length}"
     if header.last_offset_delta < header.record_count - 1:
         return f"record_count {header.record_count} does not fit last_offset_delta {header.last_offset_delta}"
+    if header.attributes & ATTRIBUTE_SHORT and (header.last_offset_delta or header.attributes & _NOT_SHORT):
+        return f"a short batch is one record: attributes {header.attributes:#x}, last_offset_delta not 0"
     return ""
 
 

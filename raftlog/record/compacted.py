@@ -24,6 +24,7 @@ from raftlog.record.arrow import COMPACTED_SCHEMA, encode_rows
 from raftlog.record.batch import (
     ATTRIBUTE_COMPACTED,
     ATTRIBUTE_COMPRESSION,
+    ATTRIBUTE_SHORT,
     HEADER_BYTES,
     BatchHeader,
     Buffer,
@@ -52,7 +53,7 @@ def keep_rows(header: BatchHeader, rows: pa.RecordBatch, *, cleaned_at_s: int) -
         batch,
         record_count=rows.num_rows,
         max_timestamp=pc.max(rows.column(0)).value,
-        attributes=header.attributes | ATTRIBUTE_COMPACTED,
+        attributes=(header.attributes | ATTRIBUTE_COMPACTED) & ~ATTRIBUTE_SHORT,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,

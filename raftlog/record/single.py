@@ -30,8 +30,8 @@ _NULL_PART = bytes(16)
 """Validity and offsets."""
 
 
-def encode_single(records: object) -> tuple[bytes, int] | None:
-    """Return the payload of one record and its timestamp; None: the records must go through Arrow."""
+def single_record(records: object) -> tuple[int, bytes | None, bytes | None] | None:
+    """Return timestamp, key and value of one record without headers; None: there are others, or one is too large."""
     if isinstance(records, RecordColumns):
         if len(records.values) != 1 or records.headers is not None:
             return None
@@ -46,11 +46,11 @@ def encode_single(records: object) -> tuple[bytes, int] | None:
         key, value, timestamp = record.key, record.value, record.timestamp
     if not (_is_plain(key) and _is_plain(value)) or type(timestamp) is not int or not -(1 << 63) <= timestamp < 1 << 63:
         return None
-    return _encode(timestamp, key, value), timestamp
+    return timestamp, key, value
 
 
 def timestamp_of_single(payload: Buffer) -> int | None:
-    """Return the timestamp of the record in a payload that `encode_single` could have returned; None: any other one."""
+    """Return the timestamp of the record in a payload that `encode` could have returned; None: any other one."""
     view = memoryview(payload)
     template = _template()
     if not len(template.prefix) + _body_bytes(0, 0) <= len(view) <= LARGEST_BYTES:
@@ -64,7 +64,7 @@ def timestamp_of_single(payload: Buffer) -> int | None:
             return None
         parts.append(part)
         at += len(_part(part))
-    return timestamp if view == _encode(timestamp, *parts) else None
+    return timestamp if view == encode(timestamp, *parts) else None
 
 
 def _read_part(view: memoryview, at: int) -> bytes | None:
@@ -80,7 +80,8 @@ def _is_plain(value: object) -> bool:
     return value is None or (type(value) is bytes and len(value) <= LARGEST_BYTES)
 
 
-def _encode(timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
+def encode(timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
+    """Return the payload of a record without headers."""
     lengths = (_NULL if key is None else len(key), _NULL if value is None else len(value))
     return b"".join((_prefix(*lengths), _INT64.pack(timestamp), _part(key), _part(value), _NO_HEADERS))
 
@@ -135,6 +136,11 @@ def _template() -> _Template:
     payload = bytes(encode_rows(rows_to_write([NewRecord(b"", timestamp=1)]), None))
     body_length_at, _, nodes_at, buffers_at = places_in(payload)
     return _Template(payload[: -_body_bytes(_NULL, 0)], body_length_at, nodes_at, buffers_at)
+
+
+def payload_bytes(key_bytes: int, value_bytes: int) -> int:
+    """Return the length of a payload for these lengths of key and value; -1: null."""
+    return len(_template().prefix) + _body_bytes(key_bytes, value_bytes)
 
 
 def _body_bytes(key_bytes: int, value_bytes: int) -> int:

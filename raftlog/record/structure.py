@@ -22,7 +22,6 @@ from raftlog.record.batch import (
     HEADER_BYTES,
     BatchHeader,
     Buffer,
-    iter_batches,
 )
 from raftlog.record.ipc_message import numbers_of, walk
 from raftlog.record.layouts import BUFFERS, NODES, Numbers, Positions
@@ -70,34 +69,6 @@ def places_in(payload: bytes) -> Positions:
     _, at = walk(payload[_PREFIX.size : _PREFIX.size + metadata_length], NODES, BUFFERS)
     assert at is not None
     return Positions(*(_PREFIX.size + place for place in at))
-
-
-def unpacked_bytes(header: BatchHeader, batch: Buffer) -> int:
-    """Return how many bytes a batch takes once it is unpacked: as many as it has, if it is not compressed.
-
-    Raises:
-        CorruptBatchError: its structure is wrong.
-    """
-    if not header.attributes & ATTRIBUTE_COMPRESSION or header.is_empty or header.is_control:
-        return header.batch_length
-    return check_structure(header, batch)[0]
-
-
-def first_that_unpack_to(most: int, batches: Buffer) -> Buffer:
-    """Return the first of some whole batches, at least one, whose uncompressed size is at most `most` bytes in total.
-
-    A batch of 1 kB may decompress to 8 MiB, so the stored length is no bound.
-
-    Raises:
-        CorruptBatchError: a header or a structure is wrong.
-    """
-    total = at = 0
-    for header, batch in iter_batches(batches):
-        total += unpacked_bytes(header, batch)
-        if at and total > most:
-            return memoryview(batches)[:at]
-        at += header.batch_length
-    return batches
 
 
 def _check_nodes(numbers: Numbers, header: BatchHeader) -> None:

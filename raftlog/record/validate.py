@@ -14,6 +14,7 @@ from raftlog.record.batch import (
     verify_payload_crc,
 )
 from raftlog.record.compute import pc
+from raftlog.record.short import arrow_bytes
 from raftlog.record.single import timestamp_of_single
 from raftlog.record.structure import check_structure
 
@@ -41,6 +42,9 @@ def validate_batch(buffer: Buffer, *, max_message_bytes: int) -> BatchHeader:
     if header.is_transactional and header.producer_id == NO_PRODUCER_ID:
         raise CorruptBatchError("a transactional batch names its producer, received none")
     verify_payload_crc(header, buffer)
+    if header.is_short:
+        _require_size(arrow_bytes(header, buffer), max_message_bytes, "the unpacked batch")
+        return header
     newest = _timestamp_of_single(header, buffer)
     if newest is None:
         unpacked, columns = check_structure(header, buffer)

@@ -9,6 +9,9 @@ from raftlog.model import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, To
 
 ConfigValue = str | int | float | bool
 
+SHORT_BATCHES = 5
+"""From this feature level on all nodes read short batches: earlier ones refuse them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerInfo:
@@ -126,6 +129,8 @@ class ClientMetadata:
     metadata_offset: int
     brokers: tuple[BrokerInfo, ...]
     topics: tuple[TopicInfo, ...]
+    feature_level: int = 1
+    """The feature level in force: from `SHORT_BATCHES` on, producers may write short batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from raftlog.client import completed_fetch as decoding
 from raftlog.client.completed_fetch import CompletedFetch
@@ -13,8 +15,8 @@ from raftlog.record import AbortedBatches, NewRecord, build_batch, iter_batches,
 P0 = TopicPartition("t", 0)
 
 
-def batch(base_offset: int, count: int, *, epoch: int = 0, **producer: int) -> bytes:
-    built = build_batch([NewRecord(b"%d" % (base_offset + n), timestamp=1) for n in range(count)], **producer)  # type: ignore[arg-type]
+def batch(base_offset: int, count: int, *, epoch: int = 0, **fields: int) -> bytes:
+    built = build_batch([NewRecord(b"%d" % (base_offset + n), timestamp=1) for n in range(count)], **fields)  # type: ignore[arg-type]
     stamp(built, base_offset=base_offset, leader_epoch=epoch)
     return bytes(built)
 
@@ -39,6 +41,49 @@ def test_pieces_go_over_the_ends_of_batches():
 
     assert pieces == [[1, 2, 3], [4, 5, 6], [7, 8]]
     assert found.take(3) == []
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.integers(0, 1)), min_size=1, max_size=20),
+    pieces=st.lists(st.integers(1, 7), min_size=1, max_size=5),
+    skip=st.integers(0, 2),
+    tables=st.booleans(),
+)
+@settings(deadline=None, max_examples=300)
+def test_short_batches_are_read_as_others(
+    sizes: list[tuple[int, bool, int]], pieces: list[int], skip: int, tables: bool
+):
+    def read(*, short: bool) -> list[object]:
+        batches, at, epoch = [], 0, 0
+        for count, may_be_short, more in sizes:
+            epoch += more
+            batches.append(batch(at, count, epoch=epoch, short=short and may_be_short))
+            at += count
+        found, said = chunk(*batches, position=min(skip, sizes[0][0] - 1)), list[object]()
+        for number in range(2 * at):
+            if found.is_read:
+                break
+            if tables and number % 2:
+                rows = found.arrow()
+                said.append(None if rows is None else rows.to_pylist())
+            else:
+                said.append(offsets(found, pieces[number % len(pieces)]))
+            said.append((found.position, found.leader_epoch))
+        assert found.is_read
+        return said
+
+    assert read(short=True) == read(short=False)
+
+
+def test_a_damaged_short_batch_leaves_the_position_before_it():
+    damaged = bytearray(batch(1, 1, short=True))
+    damaged[64] ^= 1
+    found = chunk(batch(0, 1, short=True), bytes(damaged))
+    assert offsets(found, 9) == [0]
+    for _ in range(2):
+        with pytest.raises(CorruptBatchError, match="payload checksum"):
+            found.take(9)
+    assert (found.position, found.is_read) == (1, False)
 
 
 def test_a_piece_ends_where_another_leader_epoch_begins():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raftlog.record import NewRecord, build_batch, iter_batches, stamp
-from raftlog.record.structure import first_that_unpack_to, unpacked_bytes
+from raftlog.record.unpacking import first_that_unpack_to, unpacked_bytes
 
 
 def batch(size: int, compression: str | None = None) -> bytes:

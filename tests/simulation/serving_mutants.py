@@ -18,8 +18,21 @@ from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.client.core.membership import Membership
 from raftlog.client.core.partition_queue import PartitionQueue
 from raftlog.client.fetching import Fetcher
+from raftlog.client.produce_requests import ProduceRequests
 from raftlog.coordinator.group import offsets
-from raftlog.record import control, layouts, ordinary, row_checks, single, structure, validate
+from raftlog.record import (
+    batch,
+    compacted,
+    control,
+    layouts,
+    ordinary,
+    row_checks,
+    short,
+    single,
+    structure,
+    unpacking,
+    validate,
+)
 from raftlog.serving import connections, workers
 from raftlog.serving.admission import Admission
 from raftlog.serving.connections import AiohttpConnection, ConnectionLimits
@@ -32,6 +45,7 @@ QUEUE = "tests/client/test_client_accumulator.py"
 HISTORIES = "tests/client/test_in_flight_histories.py"
 MEMBERSHIP = "tests/coordinator/test_member_and_coordinator.py"
 BATCH = "tests/record/test_record_batch.py"
+SHORT = "tests/record/test_short_batch.py"
 ORDINARY = "tests/record/test_ordinary_batches.py"
 CONTROL = "tests/record/test_control_batch.py"
 CONNECTIONS = "tests/broker/test_connection_limits.py"
@@ -132,7 +146,38 @@ def a_transaction_needs_no_producer(patch: Any) -> None:
 @mutant
 @told_by("tests/record/test_single_record.py")
 def what_looks_like_one_record_is_one(patch: Any) -> None:
-    patch.edit(single.timestamp_of_single, "if view == _encode(timestamp, *parts) else None", "")
+    patch.edit(single.timestamp_of_single, "if view == encode(timestamp, *parts) else None", "")
+
+
+@mutant
+@told_by(SHORT)
+def a_short_batch_may_hide_bytes(patch: Any) -> None:
+    patch.edit(short.read_short, " or any(payload[end:])", "")
+
+
+@mutant
+@told_by(SHORT)
+def a_short_batch_may_be_compressed(patch: Any) -> None:
+    patch.edit(batch._implausible, " or header.attributes & _NOT_SHORT", "")
+
+
+@mutant
+@told_by(SHORT)
+def short_batches_count_as_what_is_stored(patch: Any) -> None:
+    """In memory they are up to nine times as large."""
+    patch.edit(unpacking.unpacked_bytes, "(ATTRIBUTE_COMPRESSION | ATTRIBUTE_SHORT)", "ATTRIBUTE_COMPRESSION")
+
+
+@mutant
+@told_by(SHORT)
+def compaction_keeps_the_mark_of_short_batches(patch: Any) -> None:
+    patch.edit(compacted.keep_rows, " & ~ATTRIBUTE_SHORT", "")
+
+
+@mutant
+@told_by("tests/client/test_produce_requests.py")
+def producers_write_short_batches_for_earlier_brokers(patch: Any) -> None:
+    patch.edit(ProduceRequests.encode, "feature_level >= SHORT_BATCHES", "True")
 
 
 @mutant

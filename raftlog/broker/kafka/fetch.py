@@ -23,7 +23,7 @@ from raftlog.record.batch import iter_batches
 from raftlog.record.kafka.convert import FEW_RECORDS
 from raftlog.record.kafka.loading import is_loaded
 from raftlog.record.kafka.reading import for_reader
-from raftlog.record.structure import first_that_unpack_to, unpacked_bytes
+from raftlog.record.unpacking import first_that_unpack_to, unpacked_bytes
 from raftlog.runtime import in_slices
 from raftlog.security.identity import Sender
 from raftlog.serving.workers import INLINE_BYTES, in_worker

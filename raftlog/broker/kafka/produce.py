@@ -21,7 +21,7 @@ from raftlog.record.kafka.compression import too_large
 from raftlog.record.kafka.convert import FEW_RECORDS, from_kafka
 from raftlog.record.kafka.header import HEADER_BYTES, invalid, is_compressed, record_count
 from raftlog.record.kafka.loading import is_loaded
-from raftlog.record.structure import unpacked_bytes
+from raftlog.record.unpacking import unpacked_bytes
 from raftlog.security.identity import Sender
 from raftlog.serving.limits import InflightLimits
 from raftlog.serving.workers import INLINE_BYTES, in_worker

@@ -95,7 +95,11 @@ class ClusterRoutes:
 
         def response(topics: tuple[TopicInfo, ...]) -> ClientMetadata:
             return ClientMetadata(
-                cluster_id=self._context.config.cluster_id, metadata_offset=offset, brokers=brokers, topics=topics
+                cluster_id=self._context.config.cluster_id,
+                metadata_offset=offset,
+                brokers=brokers,
+                topics=topics,
+                feature_level=image.feature_level,
             )
 
         return json_bytes(await topics_as_json(found, response))

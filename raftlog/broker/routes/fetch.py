@@ -28,7 +28,7 @@ from raftlog.model import Isolation, Offset
 from raftlog.partition.consumer_fetch import FindReplica, serve_fetch
 from raftlog.partition.readable_replica import ReadResult, in_memory
 from raftlog.partition.replica import Replica
-from raftlog.record.structure import first_that_unpack_to
+from raftlog.record.unpacking import first_that_unpack_to
 from raftlog.schema import from_plain
 from raftlog.security.guard import sender_of
 from raftlog.security.identity import Sender

@@ -47,6 +47,7 @@ from raftlog.wire.data import (
     ProduceResult,
 )
 from raftlog.wire.errors import WireError
+from raftlog.wire.metadata import SHORT_BATCHES
 
 FORWARD_RETRY_MS = 50
 FEW_RECORDS = 200
@@ -141,7 +142,8 @@ class ProduceRoutes:
         chosen = self._choose(topic, command, partitions)
         for partition, record in chosen:
             grouped[partition].append(record)
-        batches = {partition: build_batch(records) for partition, records in grouped.items()}
+        short = self._context.image.feature_level >= SHORT_BATCHES
+        batches = {partition: build_batch(records, short=short) for partition, records in grouped.items()}
         return [partition for partition, _ in chosen], batches
 
     def _choose(self, topic: str, command: JsonProduceRequest, partitions: int) -> list[tuple[int, NewRecord]]:

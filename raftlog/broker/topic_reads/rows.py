@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from raftlog.model import AbortedTransaction, Offset
 from raftlog.record import AbortedBatches, iter_batches, readable_batches, to_table, verify_payload_crc
 from raftlog.record.batch import Buffer
-from raftlog.record.structure import unpacked_bytes
+from raftlog.record.unpacking import unpacked_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from raftlog.model import Offset
 from raftlog.partition.readable_replica import in_memory
 from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.record.formats import Encoder
-from raftlog.record.structure import first_that_unpack_to
+from raftlog.record.unpacking import first_that_unpack_to
 from raftlog.serving.workers import for_stream
 from raftlog.wire.codec import Buffer
 

@@ -59,6 +59,8 @@ class CoordinatorRuntime(Generic[S]):
         self._replicas = replicas
         self._clock = clock
         self._on_active = on_active
+        self.writes_short = False
+        """Whether all nodes read short batches: then records may be written as such."""
         self._shards: dict[int, Shard[S]] = {}
         self._tasks = Tasks(f"coordinator of {topic}")
 
@@ -141,7 +143,9 @@ class CoordinatorRuntime(Generic[S]):
         )
 
     def _start_shard(self, number: int, replica: Replica) -> None:
-        shard = self._shards[number] = Shard(self._coordinator, replica, self._clock)
+        shard = self._shards[number] = Shard(
+            self._coordinator, replica, self._clock, writes_short=lambda: self.writes_short
+        )
         self._tasks.spawn(self._load(number, shard), name=f"load {shard}")
 
     async def _load(self, number: int, shard: Shard[S]) -> None:

@@ -36,13 +36,17 @@ class Shard(Generic[S]):
       that a failover could undo.
     """
 
-    def __init__(self, coordinator: Coordinator[S], replica: Replica, clock: Clock) -> None:
+    def __init__(
+        self, coordinator: Coordinator[S], replica: Replica, clock: Clock, *, writes_short: Callable[[], bool] = bool
+    ) -> None:
         self.replica = replica
         self.epoch = replica.state.leader_epoch
         self.phase: Literal["loading", "active", "failed"] = "loading"
         self.state: S = coordinator.new_state()
         self._coordinator = coordinator
         self._clock = clock
+        self._writes_short = writes_short
+        """Whether all nodes read short batches."""
         self._failed_at_ms = 0
         self._tick_refused = False
 
@@ -144,13 +148,16 @@ class Shard(Generic[S]):
         for record in records:
             key, value = encode(record)
             rows.append(NewRecord(value, key, timestamp))
-        self.replica.append_now(build_batch(rows), acks=ACKS_ALL)
+        self._append(rows)
         try:
             for record in records:
                 self._coordinator.replay(self.state, record)
         except Exception:
             self._fail()  # A bug. The state is partly changed, and must not be used.
             raise
+
+    def _append(self, rows: list[NewRecord]) -> None:
+        self.replica.append_now(build_batch(rows, short=self._writes_short()), acks=ACKS_ALL)
 
     def _write_barrier(self) -> None:
         """Append a record without effect, which only a leader can replicate: Raft's read-only requests by the log.
@@ -161,7 +168,7 @@ class Shard(Generic[S]):
         core = self.replica.require_leader()
         if core.under_min_isr or not (core.maximal_isr | {*core.state.elr}) - {core.broker_id}:
             return
-        self.replica.append_now(build_batch([NewRecord(None, BARRIER_KEY, self._clock.wall_us())]), acks=ACKS_ALL)
+        self._append([NewRecord(None, BARRIER_KEY, self._clock.wall_us())])
 
     def _fail(self) -> None:
         self.phase, self._failed_at_ms = "failed", self._clock.monotonic_ms()
