@@ -9,11 +9,13 @@ from functools import partial
 from raftlog.broker.append_spans import begin_append
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.internal_topics import require_ordinary
+from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_PRODUCER_EPOCH, Acks, ProducerEpoch, TopicId
 from raftlog.partition.admission import Admit
 from raftlog.partition.replica import AppendResult
-from raftlog.record.batch import Buffer
+from raftlog.record.batch import Buffer, is_marked_short
 from raftlog.wire.data import ProduceResult
+from raftlog.wire.metadata import SHORT_BATCHES
 from raftlog.wire.transactions import TransactionPartition
 
 
@@ -41,10 +43,17 @@ async def append_batch(
 
     Raises:
         NotFoundError: the topic or the partition does not exist.
+        CorruptBatchError: a short batch, and the cluster's feature level does not permit it yet.
         RaftlogError: what `Replica.append` raises.
     """
     require_ordinary(topic)
     replica = context.leader(topic, partition, topic_id)
+    if context.image.feature_level < SHORT_BATCHES and is_marked_short(batch):
+        # Followers of an earlier version would refuse it for ever.
+        raise CorruptBatchError(
+            f"the batch is a short one, which needs feature level {SHORT_BATCHES}; the cluster has "
+            f"{context.image.feature_level}: raise it once all nodes are upgraded, or write the record as Arrow"
+        )
     if transactional_id and admit is None:
         part = TransactionPartition(topic=topic, partition=partition, topic_id=replica.assignment.topic_id)
         admit = context.transactions.admission(transactional_id, part, timeout_ms=timeout_ms)

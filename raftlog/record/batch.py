@@ -49,7 +49,7 @@ _EPOCH = struct.Struct("<i")
 _CRC = struct.Struct("<I")
 _PRODUCER, _PRODUCER_EPOCH = struct.Struct("<q"), struct.Struct("<h")
 _EPOCH_AT, _HEADER_CRC_AT, _AFTER_CRC = 12, 16, 20
-_PRODUCER_AT, _PRODUCER_EPOCH_AT = 32, 44
+_ATTRIBUTES_AT, _PRODUCER_AT, _PRODUCER_EPOCH_AT = 21, 32, 44
 assert _HEADER.size == HEADER_BYTES
 
 
@@ -176,6 +176,11 @@ def parse_header(buffer: Buffer, at: int = 0) -> BatchHeader:
     if problem := _implausible(header):
         raise CorruptBatchError(f"batch at byte {at}: {problem}")
     return header
+
+
+def is_marked_short(batch: Buffer) -> bool:
+    """Return whether the header, which need not be valid, has the mark of a short batch."""
+    return len(batch) > _ATTRIBUTES_AT and bool(batch[_ATTRIBUTES_AT] & ATTRIBUTE_SHORT)
 
 
 def _implausible(header: BatchHeader) -> str:

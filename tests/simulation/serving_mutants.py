@@ -6,7 +6,7 @@ from typing import Any
 
 from mutating import mutant, told_by
 
-from raftlog.broker import decisions
+from raftlog.broker import appending, decisions
 from raftlog.broker.broker_node import BrokerNode
 from raftlog.broker.kafka import produce
 from raftlog.broker.kafka.answer_space import AnswerSpace
@@ -172,6 +172,12 @@ def short_batches_count_as_what_is_stored(patch: Any) -> None:
 @told_by(SHORT)
 def compaction_keeps_the_mark_of_short_batches(patch: Any) -> None:
     patch.edit(compacted.keep_rows, " & ~ATTRIBUTE_SHORT", "")
+
+
+@mutant
+@told_by("tests/broker/test_appending.py")
+def leaders_take_short_batches_that_followers_refuse(patch: Any) -> None:
+    patch.edit(appending.append_batch, "context.image.feature_level < SHORT_BATCHES", "False")
 
 
 @mutant
