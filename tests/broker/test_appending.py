@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raftlog.broker.appending import append_batch
-from raftlog.errors import CorruptBatchError
+from raftlog.errors import RetriableError
 from raftlog.model import ACKS_ALL
 from raftlog.record import NewRecord, build_batch
 from raftlog.wire.metadata import SHORT_BATCHES
@@ -28,6 +28,6 @@ async def test_short_batches_are_refused_while_earlier_followers_could_not_store
     replica = SimpleNamespace(append=append, assignment=SimpleNamespace(topic_id=""))
     for level in (SHORT_BATCHES - 1, SHORT_BATCHES):
         context: Any = SimpleNamespace(image=SimpleNamespace(feature_level=level), leader=lambda *_: replica)
-        expected = CorruptBatchError if level < SHORT_BATCHES and batch == SHORT else AppendedError
+        expected = RetriableError if level < SHORT_BATCHES and batch == SHORT else AppendedError
         with pytest.raises(expected):
             await append_batch(context, "topic", 0, batch, ACKS_ALL, 1_000)
