@@ -18,7 +18,7 @@ from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.partition.waiters import Notifier
 from raftlog.record import iter_batches, parse_header, parse_marker, verify_payload_crc
-from raftlog.record.batch import Buffer
+from raftlog.record.batch import BatchHeader, Buffer
 from raftlog.record.compacted import begin_at, is_filler
 
 _log = logging.getLogger(__name__)
@@ -50,27 +50,31 @@ class FollowerReplica(ReadableReplica):
             CorruptBatchError: a batch was damaged in transit, or does not continue the log; nothing was appended.
             StorageError: the disk refused.
         """
-        headers = []
-        batches = self._continuing(batches)
-        for header, batch in iter_batches(batches):
+        found = list(iter_batches(batches))
+        first = found[0][0] if found else parse_header(batches)
+        if first.base_offset < self.log.log_end_offset:
+            batches = self._continuing(batches, first)
+            found = list(iter_batches(batches))
+        for header, batch in found:
             verify_payload_crc(header, batch)
-            headers.append((header, parse_marker(header, batch) if header.is_control else None))
+        markers = [parse_marker(header, batch) if header.is_control else None for header, batch in found]
+        headers = [header for header, _ in found]
         start, now_ms = self.log.log_end_offset, self._clock.wall_us() // 1000
         try:
             with self._failing_on_disk_errors(), self.recording_damage():
-                self.log.append(batches)
+                self.log.append(batches, headers)
         finally:
             # When the disk becomes full in the middle, the first batches stay in the log.
-            for header, marker in headers:
+            for header, marker in zip(headers, markers, strict=True):
                 if start <= header.base_offset < self.log.log_end_offset:
                     self.producers.on_appended(header, now_ms, marker=marker)
 
-    def _continuing(self, batches: Buffer) -> Buffer:
+    def _continuing(self, batches: Buffer, first: BatchHeader) -> Buffer:
         """Return batches that begin at the log end offset. The leader sends whole ones; this log may end inside one.
 
         Two cases: the batch is a filler, or this log is empty and starts at the leader's log start offset.
         """
-        first, end = parse_header(batches), self.log.log_end_offset
+        end = self.log.log_end_offset
         if first.base_offset < end <= first.last_offset and is_filler(first):
             return begin_at(first, end) + bytes(batches[first.batch_length :])
         if first.base_offset < end == self.log.log_start_offset:

@@ -163,10 +163,11 @@ class Replica(FollowerReplica):
             InvalidRequestError, FencedError, RetriableError, DiskFullError: nothing was appended.
             UnknownOutcomeError: appended, but not acknowledged in time.
         """
-        await self._admit(batch, acks, admit, transactional_id)
+        header = parse_header(batch)
+        await self._admit(header, acks, admit, transactional_id)
         core = self.require_leader()
         began = time.perf_counter()
-        result = self.append_now(batch, acks=acks, of_client=True, since=since)
+        result = self.append_now(batch, header, acks=acks, of_client=True, since=since)
         appended = time.perf_counter()
         self._metrics.produce.append.observe(appended - began)
         if on_appended is not None:
@@ -186,15 +187,22 @@ class Replica(FollowerReplica):
             self._metrics.produce.replication.observe(max(0.0, time.perf_counter() - synced))
 
     def append_now(
-        self, batch: Buffer, *, acks: Acks, of_client: bool = False, since: ProducerEpoch = NO_PRODUCER_EPOCH
+        self,
+        batch: Buffer,
+        header: BatchHeader | None = None,
+        *,
+        acks: Acks,
+        of_client: bool = False,
+        since: ProducerEpoch = NO_PRODUCER_EPOCH,
     ) -> AppendResult:
         """Append one batch without waiting for replication; see `append` and `until_replicated`.
 
         Args:
+            header: the batch's, if the caller has read it.
             of_client: the batch's timestamps come from a client, so they are checked.
         """
         core, config = self.require_leader(), self.config
-        header = validate_batch(batch, max_message_bytes=config.max_message_bytes)
+        header = validate_batch(batch, header, max_message_bytes=config.max_message_bytes)
         if config.compacts:
             require_keys(header, batch)
         if acks == ACKS_ALL:
@@ -265,8 +273,7 @@ class Replica(FollowerReplica):
         await self._wait_for(result, core, ACKS_ALL, timeout_ms)
         return result
 
-    async def _admit(self, batch: Buffer, acks: Acks, admit: Admit | None, transactional_id: str) -> None:
-        header = parse_header(batch)
+    async def _admit(self, header: BatchHeader, acks: Acks, admit: Admit | None, transactional_id: str) -> None:
         if header.producer_id == NO_PRODUCER_ID or header.is_control:
             return
         require_kind(header, acks)
@@ -285,9 +292,9 @@ class Replica(FollowerReplica):
     ) -> AppendResult:
         base_offset, epoch = self.log.log_end_offset, self.state.leader_epoch
         stamp(batch, base_offset=base_offset, leader_epoch=epoch)
-        with self._failing_on_disk_errors(), self.recording_damage():
-            self.log.append(batch)
         header = header._replace(base_offset=base_offset, leader_epoch=epoch)
+        with self._failing_on_disk_errors(), self.recording_damage():
+            self.log.append(batch, [header])
         self.producers.on_appended(header, self._clock.wall_us() // 1000, marker=marker)
         self._appended(core)
         return AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)

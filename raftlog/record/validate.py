@@ -22,14 +22,17 @@ MAX_NAMED = 1_000
 """Of the records because of which a batch is refused, so many are named."""
 
 
-def validate_batch(buffer: Buffer, *, max_message_bytes: int) -> BatchHeader:
+def validate_batch(buffer: Buffer, header: BatchHeader | None = None, *, max_message_bytes: int) -> BatchHeader:
     """Check that `buffer` is exactly one sound batch, stored and unpacked within `max_message_bytes`.
+
+    Args:
+        header: the buffer's, if the caller has read it with `parse_header`.
 
     Raises:
         InvalidRequestError: MESSAGE_TOO_LARGE.
         CorruptBatchError: the message says which part is wrong.
     """
-    header = parse_header(buffer)
+    header = header or parse_header(buffer)
     _require_size(header.batch_length, max_message_bytes, "the batch")
     if header.batch_length != len(buffer):
         raise CorruptBatchError(f"the header announces a batch of {header.batch_length} bytes, received {len(buffer)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -72,8 +72,11 @@ class PartitionLog(SegmentedLog):
         return self.epochs.epoch_at(self.log_end_offset - 1)
 
     @fails_on_sync_error
-    def append(self, batches: Buffer) -> None:
+    def append(self, batches: Buffer, headers: Sequence[BatchHeader] | None = None) -> None:
         """Write stamped batches that continue the log.
+
+        Args:
+            headers: those of all batches, if the caller has read them.
 
         Raises:
             DiskFullError: nothing was appended; of several batches, none beyond the log end offset.
@@ -82,7 +85,7 @@ class PartitionLog(SegmentedLog):
         """
         self._require_sound()
         try:
-            self._append(memoryview(batches))
+            self._append(memoryview(batches), headers or [header for header, _ in iter_batches(batches)])
         except StorageError as error:
             if self.refusal is None:
                 _log.error("%s", error.message)  # Once: followers and producers try again many times a second.
@@ -92,9 +95,9 @@ class PartitionLog(SegmentedLog):
             _log.info("%s takes appends again", self.folder)
             self.refusal = None
 
-    def _append(self, view: memoryview) -> None:
+    def _append(self, view: memoryview, headers: Sequence[BatchHeader]) -> None:
         start, group, epoch = 0, list[BatchHeader](), self.last_epoch
-        self._require_contiguous(headers := [header for header, _ in iter_batches(view)])
+        self._require_contiguous(headers)
         position = 0
         for header in headers:
             self._begin()
@@ -293,7 +296,7 @@ class PartitionLog(SegmentedLog):
                 details={"log_start_offset": self.log_start_offset, "log_end_offset": self.log_end_offset},
             )
 
-    def _require_contiguous(self, headers: list[BatchHeader]) -> None:
+    def _require_contiguous(self, headers: Sequence[BatchHeader]) -> None:
         expected, epoch = self.log_end_offset, self.last_epoch
         for header in headers:
             if header.base_offset != expected or header.leader_epoch < epoch:
