@@ -118,6 +118,7 @@ def seeds() -> list[bytes]:
         for records in (headed, bare, headed[:1], [NewRecord(b"hello", None, 1)], [NewRecord(None, b"gone", 1)])
         for compression in (None, "lz4", "zstd")
     ]
+    found += [build_batch([NewRecord(value, key, 1)], short=True) for key, value in ((b"k", b"value"), (None, None))]
     for batch in found:
         stamp(batch, base_offset=1_000, leader_epoch=3)
     whole = bytes(found[0])
@@ -137,7 +138,7 @@ def changes() -> SearchStrategy[Any]:
         st.tuples(st.just("number"), place, st.sampled_from((1, 2)), st.integers(0, 255)),
         st.tuples(st.just("copy"), place, place, st.integers(1, 64)),
         st.tuples(st.just("cut"), place),
-        st.tuples(st.just("attributes"), st.integers(0, 31)),
+        st.tuples(st.just("attributes"), st.integers(0, 63)),
     )
 
 
