@@ -12,7 +12,7 @@ from raftlog.errors import RaftlogError
 from raftlog.model import NO_LEADER_EPOCH, BrokerId, Isolation, Offset
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.verified_reads import FileRange
+from raftlog.partition.storage.verified_reads import MOST_BATCHES, FileRange
 from raftlog.partition.waiters import Notifier, wait_until
 from raftlog.request_marks import current_request_id
 from raftlog.wire.data import DivergingEpoch, FetchPartition, FetchRequest, FetchResult
@@ -29,6 +29,10 @@ class Served(NamedTuple):
     """Whole batches."""
     records: int = 0
     """Records from the requested offset to the end of `data`; offsets that compaction has emptied count too."""
+    batches: int = 0
+    """The number of batches in `data`."""
+    has_more: bool = False
+    """Whether the partition has records after `data` for the consumer."""
 
 
 class ReadSpace(Protocol):
@@ -49,6 +53,8 @@ Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 """Return the follower to read instead (KIP-392), given the leader's replica, the consumer's rack and offset."""
 
 _TURN_PARTITIONS, _TURN_BYTES = 128, 8 << 20
+_BATCH_BYTES = _TURN_BYTES // MOST_BATCHES
+"""A batch counts as at least so many bytes of a turn of the event loop: reading small ones takes time for each."""
 _TURNS = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()
 """For each event loop, the lock that lets one long fetch run at a time."""
 
@@ -60,7 +66,9 @@ def _nobody(_: Replica, __: str, ___: Offset) -> None:
 async def serve_fetch(
     find: FindReplica, request: FetchRequest, *, prefer: Prefer = _nobody, space: ReadSpace | None = None
 ) -> list[Served]:
-    """Answer a consumer: as soon as there are `min_bytes` or a partition has an error, or at the deadline.
+    """Answer a consumer once there are `min_bytes`, one read of a partition finds less than it has, or one fails.
+
+    At the deadline it is answered in any case.
 
     Args:
         find: returns this broker's replica, whatever its role, for topic, partition and topic id.
@@ -76,7 +84,7 @@ async def serve_fetch(
             most = request.max_bytes if space is None else space.take(request.max_bytes)
             results = await _read_all(find, request, most, prefer)
             enough = sum(len(one.data) for one in results) >= request.min_bytes
-            urgent = any(_must_answer(one.result) for one in results)
+            urgent = any(one.has_more or _must_answer(one.result) for one in results)
             if enough or urgent or not waits:
                 return results
             if space is not None:
@@ -139,7 +147,7 @@ async def _read_all(find: FindReplica, request: FetchRequest, most: int, prefer:
         while turn < _TURN_BYTES and (wanted := next(partitions, None)) is not None:
             served = _read(find, wanted, left, prefer, request.isolation)
             left -= len(served.data)
-            turn += len(served.data) + _TURN_BYTES // _TURN_PARTITIONS
+            turn += max(len(served.data), served.batches * _BATCH_BYTES) + _TURN_BYTES // _TURN_PARTITIONS
             results.append(served)
 
     while len(results) < len(request.partitions):
@@ -192,7 +200,9 @@ def _read(find: FindReplica, wanted: FetchPartition, left: int, prefer: Prefer, 
         last_stable_offset=read.last_stable_offset,
         aborted=read.aborted if data else (),
     )
-    return Served(result, data, max(0, read.end_offset - wanted.offset) if data else 0)
+    if not data:
+        return Served(result)
+    return Served(result, data, max(0, read.end_offset - wanted.offset), read.batches, read.has_more)
 
 
 def _must_answer(result: FetchResult) -> bool:

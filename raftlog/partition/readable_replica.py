@@ -44,6 +44,10 @@ class ReadResult:
     """After the last record; -1 without batches."""
     aborted: tuple[AbortedTransaction, ...] = ()
     """With read_committed: aborted transactions whose records the consumer must skip."""
+    batches: int = 0
+    """The number of batches."""
+    has_more: bool = False
+    """Whether consumers may read records after these: a limit, or the end of a segment, ended the read."""
 
 
 class ReadableReplica:
@@ -171,6 +175,8 @@ class ReadableReplica:
             last_stable_offset=self.last_stable_offset,
             end_offset=found.end_offset,
             aborted=self._aborted_in(found, offset) if isolation == "read_committed" else (),
+            batches=found.count,
+            has_more=0 <= found.end_offset < end,
         )
 
     def _aborted_in(self, found: VerifiedBatches, offset: Offset) -> tuple[AbortedTransaction, ...]:

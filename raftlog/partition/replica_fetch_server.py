@@ -14,7 +14,7 @@ from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, L
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.verified_reads import FileRange
+from raftlog.partition.storage.verified_reads import MOST_BATCHES, FileRange, VerifiedBatches
 from raftlog.runtime import Clock, TimedEvent
 from raftlog.wire.data import DivergingEpoch
 from raftlog.wire.errors import WireError
@@ -28,6 +28,8 @@ from raftlog.wire.replication import (
 FindReplica = Callable[[TopicIdPartition], Replica]
 _MANY = 256
 """Partitions of a session that are looked at in one turn of the event loop: each may be read from its log."""
+_BATCH_BYTES = (8 << 20) // MOST_BATCHES
+"""A batch counts as at least so many bytes of a response: the follower checks and appends each one."""
 MARKS_WAIT_S = 0.01
 """How long (s) a new high watermark may wait for records to be sent with it."""
 
@@ -267,8 +269,9 @@ class ReplicaFetchServer:
             position = session.partitions[key].position
             if not self._counts(subscriptions, key):
                 self._acknowledge(subscriptions, position)
-            result, data = self._result(session.follower, position, min(request.partition_max_bytes, left))
-            left -= len(data)
+            result, found = self._result(session.follower, position, min(request.partition_max_bytes, left))
+            data = found.data
+            left -= max(len(data), found.count * _BATCH_BYTES)
             urgencies.add(urgency := session.urgency(result))
             if urgency or data or not session.session_id:
                 pairs.append((result, data))
@@ -296,8 +299,8 @@ class ReplicaFetchServer:
 
     def _result(
         self, follower: BrokerId, position: ReplicaFetchPartition, max_bytes: int
-    ) -> tuple[ReplicaFetchResult, bytes | FileRange]:
-        data: bytes | FileRange = b""
+    ) -> tuple[ReplicaFetchResult, VerifiedBatches]:
+        found = VerifiedBatches()
         try:
             replica = self._find(position.key)
             diverging = _diverging(replica, follower, position)
@@ -305,26 +308,26 @@ class ReplicaFetchServer:
                 truncate_to = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
                 return ReplicaFetchResult(
                     topic_id=position.topic_id, partition=position.partition, diverging=truncate_to
-                ), b""
+                ), found
             end, marks = replica.log.log_end_offset, _marks_of(replica)
             if max_bytes > 0 and position.fetch_offset < end:
                 found = replica.find_verified(
                     position.fetch_offset, max_bytes, limit_offset=end, check_crcs=position.check_crcs
                 )
-                data = found.data
         except RaftlogError as error:
             refusal = WireError.of(error)
-            return ReplicaFetchResult(topic_id=position.topic_id, partition=position.partition, error=refusal), b""
+            failed = ReplicaFetchResult(topic_id=position.topic_id, partition=position.partition, error=refusal)
+            return failed, VerifiedBatches()
         result = ReplicaFetchResult(
             topic_id=position.topic_id,
             partition=position.partition,
-            length=len(data),
+            length=len(found.data),
             high_watermark=marks[0],
             log_start_offset=marks[1],
             leader_epoch=replica.state.leader_epoch,
             replicated_offset=marks[2],
         )
-        return result, data
+        return result, found
 
     def _on_closed(self, session: LeaderSession) -> None:
         if (subscriptions := self._subscriptions.pop(session.session_id, None)) is not None:

@@ -14,6 +14,7 @@ from chaos.history import Outcome, Send
 from raftlog.errors import RaftlogError, UnknownOutcomeError
 from raftlog.model import Offset
 from simulation.cluster.loop import Process
+from simulation.cluster.workload import padded
 
 if TYPE_CHECKING:
     from simulation.cluster.ports import World
@@ -114,7 +115,7 @@ class Keeper:
         ) as producer:
             while not self._stopping:
                 key = f"key-{self._dice.randrange(KEYS)}"
-                value = None if self._dice.random() < TOMBSTONES else f"{number}"
+                value = None if self._dice.random() < TOMBSTONES else padded(number)
                 await self._send(producer, key, value)
                 number += 1
                 await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE_S))

@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from raftlog.errors import CorruptBatchError, RaftlogError
+from raftlog.partition.storage.batch_scan import find_sound_header
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.segment import SUFFIX
 from raftlog.record import iter_batches
@@ -79,18 +80,21 @@ def _is_rotten(path: Path) -> bool:
 
 
 def _batches(node: Node, path: Path) -> list[tuple[bytes, Place]]:
+    """Return the intact batches of a file, also those behind damaged ones."""
     try:
         point = Checkpoint.load(path.parent).recovery_point
     except RaftlogError:
         return []
-    found, position = list[tuple[bytes, Place]](), 0
-    try:
-        for header, batch in iter_batches(path.read_bytes()):
-            if header.next_offset > point:
-                break
-            key = str(path.parent.name).encode() + bytes(batch)
-            found.append((key, (node, path, position, header.batch_length)))
-            position += header.batch_length
-    except CorruptBatchError:
-        pass
+    data, found, position = path.read_bytes(), list[tuple[bytes, Place]](), 0
+
+    def read(length: int, at: int) -> bytes:
+        return data[at : at + length]
+
+    while (sound := find_sound_header(read, position, len(data), min_offset=0)) is not None:
+        position, header = sound
+        if header.next_offset > point:
+            break
+        key = str(path.parent.name).encode() + read(header.batch_length, position)
+        found.append((key, (node, path, position, header.batch_length)))
+        position += header.batch_length
     return found

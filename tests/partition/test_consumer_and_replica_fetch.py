@@ -14,12 +14,13 @@ from replica_support import EPOCHS, TOPIC_ID, Solo
 
 from raftlog.errors import ErrorCode, FencedError, NotFoundError, RetriableError
 from raftlog.model import Address, BrokerRegistration, TopicIdPartition
-from raftlog.partition import replica_fetch_server
+from raftlog.partition import consumer_fetch, replica_fetch_server
 from raftlog.partition.consumer_fetch import serve_fetch
 from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.record_deletion import delete_records
 from raftlog.partition.replica import Replica
 from raftlog.partition.replica_fetch_server import ReplicaFetchServer
+from raftlog.partition.storage import verified_reads
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.verified_reads import VerifiedBatches
 from raftlog.partition.waiters import Notifier, Wakeable
@@ -157,6 +158,48 @@ async def test_min_bytes_parks_a_fetch_until_enough_is_there_or_time_is_up(shelf
         assert [len(data) for _, data in await parked] == [one, one]
 
     assert [len(d) for _, d in await shelf.fetch((0, 2), max_wait_ms=1, min_bytes=1 << 20)] == [one]
+
+
+@pytest.fixture
+def two_batches_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads return two batches at most, and a turn and a response end after four."""
+    monkeypatch.setattr(verified_reads, "MOST_BATCHES", 2)
+    for module in (consumer_fetch, replica_fetch_server):
+        monkeypatch.setattr(module, "_BATCH_BYTES", (8 << 20) // 4)
+
+
+@pytest.mark.usefixtures("two_batches_a_read")
+async def test_a_fetch_that_finds_less_than_there_is_does_not_wait_for_min_bytes(shelf: Shelf):
+    await shelf.solos[0].append("2".ljust(100))
+    one = len((await shelf.fetch((0, 2)))[0][1])
+    async with asyncio.timeout(5):
+        assert [len(d) for _, d in await shelf.fetch((0, 0), max_wait_ms=60_000, min_bytes=1 << 20)] == [2 * one]
+
+
+@pytest.mark.usefixtures("two_batches_a_read")
+async def test_a_turn_of_the_event_loop_has_a_limit_of_batches(shelf: Shelf):
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count_turns())
+    await asyncio.sleep(0)
+    before = turns
+    assert [r.length > 0 for r, _ in await shelf.fetch((0, 0), (1, 0), (2, 0))] == [True] * 3
+    assert turns - before == 1
+    counting.cancel()
+
+
+@pytest.mark.usefixtures("two_batches_a_read")
+async def test_a_followers_response_has_a_limit_of_batches(shelf: Shelf):
+    first = await shelf.replica_fetch((0, 0), (1, 0), (2, 0), last=-1, session_epoch=0)
+    assert [result.partition for result in first.response.partitions] == [0, 1]
+    second = await shelf.replica_fetch(session_id=first.session, session_epoch=1)
+    assert [result.partition for result in second.response.partitions] == [2]
 
 
 async def test_a_parked_consumer_is_answered_at_once_when_the_leader_resigns(shelf: Shelf):
@@ -446,7 +489,7 @@ async def test_a_closed_session_has_no_subscriptions_and_covers_no_follower(shel
 
 async def told(shelf: Shelf, offset: int, last_epoch: int, *, partition: int = 0, **asked: bool):
     part = FetchPartition(topic="t", partition=partition, offset=offset, last_fetched_epoch=last_epoch, **asked)
-    ((result, data, _),) = await serve_fetch(shelf.find, FetchRequest(partitions=(part,), max_wait_ms=0))
+    ((result, data, *_),) = await serve_fetch(shelf.find, FetchRequest(partitions=(part,), max_wait_ms=0))
     return result.diverging or (result.error and result.error.code) or len(data)
 
 

@@ -78,7 +78,7 @@ async def read(world: World, broker: int, offset: int, **more: object) -> tuple[
     """Read the partition at one broker; return values and what it says the high watermark is."""
     part = FetchPartition(topic="t", partition=0, offset=offset, any_replica=True)
     request = FetchRequest(**{"partitions": (part,), "max_wait_ms": 0, **more})
-    ((result, data, _),) = await world.brokers[broker].manager.fetch(request)
+    ((result, data, *_),) = await world.brokers[broker].manager.fetch(request)
     if result.error is not None:
         raise result.error.to_error()
     values = [(record.value or b"").decode() for record in read_records(data, topic="t", partition=0)]

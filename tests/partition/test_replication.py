@@ -72,7 +72,7 @@ async def test_below_min_isr_writes_are_refused_and_reads_go_on(tmp_path: Path):
         with pytest.raises(RetriableError) as refused:
             await world.produce("refused")
         request = FetchRequest(partitions=(FetchPartition(topic="t", partition=0, offset=0),), max_wait_ms=0)
-        ((result, data, _),) = await world.brokers[1].manager.fetch(request)
+        ((result, data, *_),) = await world.brokers[1].manager.fetch(request)
 
         assert appended.value.code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -212,7 +212,7 @@ async def test_a_parked_consumer_is_woken_when_the_high_watermark_moves(tmp_path
         parked = asyncio.ensure_future(world.brokers[1].manager.fetch(request))
         await world.produce("x")
         async with asyncio.timeout(5):
-            ((result, data, _),) = await parked
+            ((result, data, *_),) = await parked
 
         assert (result.high_watermark, result.length) == (1, len(data))
 

@@ -9,6 +9,7 @@ import held_mutants as _held
 import isr_mutants as _isr
 import keeping_mutants as _keeping
 import log_mutants as _log
+import reading_mutants as _reading
 import repair_mutants as _repair
 import serving_mutants as _serving
 import storage_mutants as _storage
@@ -28,6 +29,7 @@ PARTS = (
     _coordinator,
     _deciding,
     _keeping,
+    _reading,
     _serving,
     _unclean,
     _workload,

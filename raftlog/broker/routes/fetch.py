@@ -86,10 +86,11 @@ class FetchRoutes:
             isolation=isolation,
         )
         with self.parked.waiting(fetch.max_wait_ms):
-            ((result, found, _),) = await serve_fetch(self._find_for(sender_of(request)), fetch)
+            (served,) = await serve_fetch(self._find_for(sender_of(request)), fetch)
+        result = served.result
         if result.error is not None:
             raise result.error.to_error()
-        data = in_memory(found)
+        data = in_memory(served.data)
         if form != media.BATCHES and data:
             data = bytes(await in_worker(first_that_unpack_to, MAX_GET_BYTES, data))
         read = ReadResult(

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
-from raftlog.record.batch import ALIGNMENT, HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
+from raftlog.record.batch import (
+    ALIGNMENT,
+    HEADER_BYTES,
+    KNOWN_ATTRIBUTES,
+    BatchHeader,
+    parse_header,
+    verify_payload_crc,
+)
 from raftlog.sectors import SECTOR_BYTES, sector_parts
 
 Read = Callable[[int, int], bytes]
@@ -16,7 +23,7 @@ WINDOW_BYTES = 1 << 20
 _NEVER_ZERO_BYTES = 8
 """A header's first bytes: the base offset, which is 0 only where the log begins."""
 _MAGIC_AT = 20
-_MAYBE_HEADER = re.compile(rb"\x01(?=[\x00-\x1f]\x00\x00)", re.DOTALL)
+_MAYBE_HEADER = re.compile(rb"\x01(?=[\x00-%b]\x00\x00)" % re.escape(bytes([KNOWN_ATTRIBUTES])), re.DOTALL)
 """Magic, attributes and flags of a batch header. Only the magic is consumed: the byte before it may look the same."""
 
 

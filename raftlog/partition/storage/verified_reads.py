@@ -23,6 +23,8 @@ from raftlog.record.batch import HEADER_BYTES, MAGIC
 
 WINDOW_BYTES = 256 << 10
 """Bytes of one read: fits into the CPU cache, and malloc needs no system call for it."""
+MOST_BATCHES = 1_024
+"""Batches of one read, whatever their size: each takes 2 to 5 µs here, and up to 10 µs at the follower that gets it."""
 SENDFILE_BYTES = 64 << 10
 """From this size on, sendfile is cheaper than read and write."""
 HEADER_READ_BYTES = 4 << 10
@@ -112,6 +114,8 @@ class VerifiedBatches:
     end_offset: Offset = -1
     """After the last record of the last batch; -1 if there is none."""
     problem: str = ""
+    count: int = 0
+    """The number of batches."""
 
 
 def find_verified(
@@ -119,7 +123,7 @@ def find_verified(
 ) -> VerifiedBatches:
     """Return whole batches: from the one that holds `offset`, below `limit_offset`, about `max_bytes` long.
 
-    The first one is returned even if it alone exceeds `max_bytes`.
+    The first one is returned even if it alone exceeds `max_bytes`. At most `MOST_BATCHES` are returned.
 
     Args:
         check_crcs: verify every payload; otherwise only those of small batches, which are read anyway.
@@ -137,8 +141,8 @@ def find_verified(
 
 
 def _find(segment: Segment, walk: _Walk, offset: Offset, max_bytes: int, limit_offset: Offset) -> VerifiedBatches:
-    start, stop, end_offset = -1, -1, -1
-    while (header := walk.header()) is not None:
+    start, stop, end_offset, count = -1, -1, -1, 0
+    while count < MOST_BATCHES and (header := walk.header()) is not None:
         if header.last_offset >= limit_offset and header.last_offset >= offset:
             break
         if header.last_offset < offset:
@@ -150,11 +154,11 @@ def _find(segment: Segment, walk: _Walk, offset: Offset, max_bytes: int, limit_o
         if not walk.check(header):
             break
         start = begins if start < 0 else start
-        stop, end_offset = walk.position, header.last_offset + 1
+        stop, end_offset, count = walk.position, header.last_offset + 1, count + 1
     if start < 0:
         return VerifiedBatches(problem=walk.problem)
     data = walk.held(start, stop) if stop - start < SENDFILE_BYTES else None
-    return VerifiedBatches(data or FileRange(segment, start, stop - start), end_offset, walk.problem)
+    return VerifiedBatches(data or FileRange(segment, start, stop - start), end_offset, walk.problem, count)
 
 
 class _Header(NamedTuple):

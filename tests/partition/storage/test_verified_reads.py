@@ -14,7 +14,7 @@ from raftlog.config import TopicConfig
 from raftlog.partition.storage.file_pool import PooledFile
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import segment_path
-from raftlog.partition.storage.verified_reads import SENDFILE_BYTES, WINDOW_BYTES, FileRange
+from raftlog.partition.storage.verified_reads import MOST_BATCHES, SENDFILE_BYTES, WINDOW_BYTES, FileRange
 from raftlog.record import NewRecord, build_batch, stamp
 from raftlog.record.batch import HEADER_BYTES
 
@@ -45,6 +45,24 @@ def flips(folder: Path, start: int, length: int) -> Iterator[tuple[int, bytes]]:
 
 def content(data: bytes | FileRange) -> bytes:
     return data if isinstance(data, bytes) else data.read()
+
+
+def test_a_read_has_a_limit_of_batches(tmp_path: Path):
+    """Each takes time on the event loop, whatever its size: 8 MB of records that are alone in their batches 265 ms."""
+    log, count = PartitionLog.open(tmp_path / "p", TopicConfig()), 2 * MOST_BATCHES + 5
+    small = [bytearray(build_batch([NewRecord(b"v", timestamp=1)], short=True)) for _ in range(count)]
+    for offset, one in enumerate(small):
+        stamp(one, base_offset=offset, leader_epoch=0)
+    log.append(b"".join(small))
+
+    ends, reads = [0], list[bytes]()
+    while ends[-1] < count:
+        found = log.find_verified(ends[-1], 8 << 20, limit_offset=count)
+        ends.append(found.end_offset)
+        reads.append(content(found.data))
+        assert found.count == found.end_offset - ends[-2]
+    assert ends == [0, MOST_BATCHES, 2 * MOST_BATCHES, count]
+    assert b"".join(reads) == b"".join(small)
 
 
 @pytest.mark.parametrize("check_crcs", [True, False])

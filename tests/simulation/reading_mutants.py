@@ -1,0 +1,38 @@
+"""Limits of what one read of a partition returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutating import mutant, told_by
+
+from raftlog.partition import consumer_fetch, replica_fetch_server
+from raftlog.partition.storage import verified_reads
+
+FETCHES = "tests/partition/test_consumer_and_replica_fetch.py"
+
+
+@mutant
+@told_by("tests/partition/storage/test_verified_reads.py")
+def reads_have_no_limit_of_batches(patch: Any) -> None:
+    """A consumer's fetch of 8 MB in small batches holds the event loop for 265 ms."""
+    patch.edit(verified_reads._find, "count < MOST_BATCHES and ", "")
+
+
+@mutant
+@told_by(FETCHES)
+def small_batches_count_by_their_size_in_turns(patch: Any) -> None:
+    patch.edit(consumer_fetch._read_all, "max(len(served.data), served.batches * _BATCH_BYTES)", "len(served.data)")
+
+
+@mutant
+@told_by(FETCHES)
+def small_batches_count_by_their_size_in_followers_responses(patch: Any) -> None:
+    look = replica_fetch_server.ReplicaFetchServer._look
+    patch.edit(look, "max(len(data), found.count * _BATCH_BYTES)", "len(data)")
+
+
+@mutant
+@told_by(FETCHES)
+def a_fetch_waits_although_there_is_more(patch: Any) -> None:
+    patch.edit(consumer_fetch.serve_fetch, "one.has_more or ", "")
