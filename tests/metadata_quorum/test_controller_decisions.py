@@ -173,8 +173,12 @@ class TestFencing:
     def test_heartbeats_of_strangers_and_of_old_incarnations(self):
         request = HeartbeatRequest(broker_id=9, broker_epoch=0, metadata_offset=0)
         assert refused(lambda: decide_heartbeat(cluster(), request)) is ErrorCode.BROKER_ID_NOT_REGISTERED
-        request = HeartbeatRequest(broker_id=1, broker_epoch=99, metadata_offset=0)
+        request = HeartbeatRequest(broker_id=1, broker_epoch=-1, metadata_offset=0)
         assert refused(lambda: decide_heartbeat(cluster(), request)) is ErrorCode.STALE_BROKER_EPOCH
+
+    def test_a_controller_that_was_frozen_does_not_end_a_broker_that_registered_meanwhile(self):
+        request = HeartbeatRequest(broker_id=1, broker_epoch=99, metadata_offset=99)
+        assert refused(lambda: decide_heartbeat(cluster(), request)) is ErrorCode.NOT_CONTROLLER
 
 
 class TestControlledShutdown:
@@ -277,7 +281,7 @@ class TestAlterPartition:
 
     def test_a_request_of_an_old_incarnation_is_refused_whole(self):
         image = with_partition(cluster(), isr=(1, 2), leader=1)
-        request = AlterPartitionsRequest(broker_id=1, broker_epoch=99, partitions=())
+        request = AlterPartitionsRequest(broker_id=1, broker_epoch=-1, partitions=())
         assert refused(lambda: decide_alter_partitions(image, request)) is ErrorCode.STALE_BROKER_EPOCH
 
 

@@ -80,6 +80,6 @@ def test_late_early_and_foreign_reports_change_nothing():
     assert refusal(image, leader_epoch=6) == ErrorCode.NOT_CONTROLLER
     assert refusal(image, partition=9) == ErrorCode.UNKNOWN_TOPIC_ID
     with pytest.raises(RaftlogError) as stale:
-        decide_damaged_replicas(image, DamagedReplicasRequest(broker_id=1, broker_epoch=99, partitions=()))
+        decide_damaged_replicas(image, DamagedReplicasRequest(broker_id=1, broker_epoch=-1, partitions=()))
 
     assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH

@@ -111,6 +111,12 @@ def brokers_are_unfenced_before_they_have_caught_up(patch: Any) -> None:
 
 @mutant
 @told_by(DECISIONS)
+def a_frozen_controller_ends_brokers_that_registered_elsewhere(patch: Any) -> None:
+    patch.edit(brokers.require_current, "ErrorCode.NOT_CONTROLLER", "ErrorCode.STALE_BROKER_EPOCH")
+
+
+@mutant
+@told_by(DECISIONS)
 def a_broker_that_shuts_down_is_unfenced_again(patch: Any) -> None:
     patch.edit(
         brokers.decide_heartbeat, "broker.fenced and caught_up and not broker.in_controlled_shutdown", "broker.fenced"

@@ -7,7 +7,7 @@ registration.
 
 from __future__ import annotations
 
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, RetriableError
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.controller.elections import elect_leaderless, mark_offline, remove_from_isrs
 from raftlog.metadata_quorum.image import MetadataImage
@@ -105,11 +105,18 @@ def require_current(image: MetadataImage, broker_id: BrokerId, broker_epoch: Bro
     Raises:
         InvalidRequestError: BROKER_ID_NOT_REGISTERED.
         FencedError: STALE_BROKER_EPOCH.
+        RetriableError: NOT_CONTROLLER: the epoch is newer than this image. A controller that was frozen does not know yet that another
+            one is active, and must not end a broker that has registered there.
     """
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise InvalidRequestError(f"broker {broker_id} is not registered", code=ErrorCode.BROKER_ID_NOT_REGISTERED)
-    if broker.broker_epoch != broker_epoch:
+    if broker_epoch > broker.broker_epoch:
+        raise RetriableError(
+            f"broker {broker_id}: the newest metadata here has epoch {broker.broker_epoch}, received {broker_epoch}",
+            code=ErrorCode.NOT_CONTROLLER,
+        )
+    if broker_epoch < broker.broker_epoch:
         raise FencedError(
             f"broker {broker_id}: epoch {broker_epoch} was replaced by {broker.broker_epoch}",
             code=ErrorCode.STALE_BROKER_EPOCH,
