@@ -105,8 +105,8 @@ def require_current(image: MetadataImage, broker_id: BrokerId, broker_epoch: Bro
     Raises:
         InvalidRequestError: BROKER_ID_NOT_REGISTERED.
         FencedError: STALE_BROKER_EPOCH.
-        RetriableError: NOT_CONTROLLER: the epoch is newer than this image. A controller that was frozen does not know yet that another
-            one is active, and must not end a broker that has registered there.
+        RetriableError: NOT_CONTROLLER: the epoch is newer than this image. A controller that was frozen does not know
+            yet that another one is active, and must not end a broker that has registered there.
     """
     broker = image.brokers.get(broker_id)
     if broker is None:
