@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import orjson
 import pytest
 
@@ -53,3 +56,26 @@ def test_what_has_no_utf_8_is_escaped_in_a_message():
     assert str(error) == error.message
     assert orjson.loads(orjson.dumps(error.to_wire()))["message"] == error.message
     assert len(InvalidRequestError("\udc80" * 100_000).message) <= MAX_MESSAGE
+
+
+def raised_with_codes() -> list[tuple[type[RaftlogError], ErrorCode]]:
+    """Return the class and the code of each retriable error whose code is written out."""
+    found = set()
+    for path in Path(errors.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            family = getattr(errors, node.func.id, None)
+            if isinstance(family, type) and issubclass(family, RaftlogError) and family.retriable:
+                codes = [part for word in node.keywords if word.arg == "code" for part in ast.walk(word.value)]
+                names = [part.attr for part in codes if isinstance(part, ast.Attribute)]
+                found |= {(family, ErrorCode[name]) for name in names if name in ErrorCode.__members__}
+    return sorted(found, key=lambda pair: (pair[0].__name__, pair[1].name))
+
+
+@pytest.mark.parametrize(("family", "code"), raised_with_codes())
+def test_what_is_retriable_where_it_is_raised_is_retriable_for_its_receiver(
+    family: type[RaftlogError], code: ErrorCode
+):
+    raised = family("what was wrong", code=code)
+    assert from_wire(raised.to_wire()).retriable

@@ -9,7 +9,7 @@ from functools import partial
 from raftlog.broker.append_spans import begin_append
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.internal_topics import require_ordinary
-from raftlog.errors import ErrorCode, RetriableError
+from raftlog.errors import RetriableError
 from raftlog.model import NO_PRODUCER_EPOCH, Acks, ProducerEpoch, TopicId
 from raftlog.partition.admission import Admit
 from raftlog.partition.replica import AppendResult
@@ -43,7 +43,7 @@ async def append_batch(
 
     Raises:
         NotFoundError: the topic or the partition does not exist.
-        RetriableError: UNSUPPORTED_VERSION: a short batch, and this broker has no feature level yet that permits it.
+        RetriableError: a short batch, and this broker has no feature level yet that permits it.
         RaftlogError: what `Replica.append` raises.
     """
     require_ordinary(topic)
@@ -52,8 +52,7 @@ async def append_batch(
         # Followers of an earlier version would refuse it for ever. The sender may have newer metadata than this broker.
         raise RetriableError(
             f"the batch is a short one, which needs feature level {SHORT_BATCHES}; the cluster has "
-            f"{context.image.feature_level}: raise it once all nodes are upgraded, or write the record as Arrow",
-            code=ErrorCode.UNSUPPORTED_VERSION,
+            f"{context.image.feature_level}: raise it once all nodes are upgraded, or write the record as Arrow"
         )
     if transactional_id and admit is None:
         part = TransactionPartition(topic=topic, partition=partition, topic_id=replica.assignment.topic_id)

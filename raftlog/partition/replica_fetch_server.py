@@ -28,8 +28,6 @@ from raftlog.wire.replication import (
 FindReplica = Callable[[TopicIdPartition], Replica]
 _MANY = 256
 """Partitions of a session that are looked at in one turn of the event loop: each may be read from its log."""
-_BATCH_BYTES = (8 << 20) // MOST_BATCHES
-"""A batch counts as at least so many bytes of a response: the follower checks and appends each one."""
 MARKS_WAIT_S = 0.01
 """How long (s) a new high watermark may wait for records to be sent with it."""
 
@@ -261,17 +259,20 @@ class ReplicaFetchServer:
         result is older than its turn: the partitions that are left come first in the next response.
         """
         session = subscriptions.session
-        pairs, left, urgencies = list[tuple[ReplicaFetchResult, bytes | FileRange]](), request.max_bytes, set[Urgency]()
+        pairs, urgencies = list[tuple[ReplicaFetchResult, bytes | FileRange]](), set[Urgency]()
+        left, count = request.max_bytes, 0
         dirty = session.dirty()
         for number, key in enumerate(dirty):
-            if session.session_id and (left <= 0 or number == _MANY):
+            if session.session_id and (left <= 0 or count >= MOST_BATCHES or number == _MANY):
                 break  # The other partitions come first in the next response.
             position = session.partitions[key].position
             if not self._counts(subscriptions, key):
                 self._acknowledge(subscriptions, position)
-            result, found = self._result(session.follower, position, min(request.partition_max_bytes, left))
+            most = min(request.partition_max_bytes, left) if count < MOST_BATCHES else 0
+            result, found = self._result(session.follower, position, most)
             data = found.data
-            left -= max(len(data), found.count * _BATCH_BYTES)
+            left -= len(data)
+            count += found.count
             urgencies.add(urgency := session.urgency(result))
             if urgency or data or not session.session_id:
                 pairs.append((result, data))

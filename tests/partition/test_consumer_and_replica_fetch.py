@@ -164,8 +164,8 @@ async def test_min_bytes_parks_a_fetch_until_enough_is_there_or_time_is_up(shelf
 def two_batches_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads return two batches at most, and a turn and a response end after four."""
     monkeypatch.setattr(verified_reads, "MOST_BATCHES", 2)
-    for module in (consumer_fetch, replica_fetch_server):
-        monkeypatch.setattr(module, "_BATCH_BYTES", (8 << 20) // 4)
+    monkeypatch.setattr(consumer_fetch, "_BATCH_BYTES", (8 << 20) // 4)
+    monkeypatch.setattr(replica_fetch_server, "MOST_BATCHES", 4)
 
 
 @pytest.mark.usefixtures("two_batches_a_read")
@@ -200,6 +200,8 @@ async def test_a_followers_response_has_a_limit_of_batches(shelf: Shelf):
     assert [result.partition for result in first.response.partitions] == [0, 1]
     second = await shelf.replica_fetch(session_id=first.session, session_epoch=1)
     assert [result.partition for result in second.response.partitions] == [2]
+    _, parts = await shelf.replica_fetch((0, 0), (1, 0), (2, 0), last=-1)  # Without a session.
+    assert [len(part) > 0 for part in parts] == [True, True, False]
 
 
 async def test_a_parked_consumer_is_answered_at_once_when_the_leader_resigns(shelf: Shelf):
