@@ -7,7 +7,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from raftlog.model import Offset, TopicId
-from raftlog.record.batch import BatchHeader, Buffer
+from raftlog.record.batch import BatchHeader, Buffer, verify_payload_crc
 from raftlog.record.kafka.convert import to_kafka
 
 MOST_BYTES = 32 << 20
@@ -40,7 +40,7 @@ class ConvertedBatches:
         """How many batches were converted."""
 
     def get(self, topic_id: TopicId, partition: int, header: BatchHeader, batch: Buffer) -> bytes:
-        """Return a stored batch in Kafka's form.
+        """Return a stored batch in Kafka's form, after its payload was verified.
 
         Raises:
             CorruptBatchError: its payload is damaged.
@@ -51,6 +51,7 @@ class ConvertedBatches:
                 self._kept.move_to_end(key)
                 self.hits += 1
                 return found
+        verify_payload_crc(header, batch)
         made = bytes(to_kafka(header, batch))
         with self._changing:
             self.misses += 1

@@ -7,13 +7,13 @@ named its rack, because only the leader sends such a one to a follower (KIP-392)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import ParkedFetches
 from raftlog.broker.kafka.converted import ConvertedBatches
-from raftlog.errors import InvalidRequestError, RaftlogError
+from raftlog.errors import CorruptBatchError, InvalidRequestError, RaftlogError
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, Isolation, LeaderEpoch, Offset, TopicId
 from raftlog.partition.consumer_fetch import ReadSpace, Served, serve_fetch
 from raftlog.partition.core.epochs import require_same_epoch
@@ -120,14 +120,38 @@ class KafkaFetch:
         with self._parked.waiting(request.max_wait_ms, len(positions)):
             served = await serve_fetch(find, request, prefer=self._context.replicas.preferred, space=space)
         self._context.metrics.served(served)
+        try:
+            return await self._converted(positions, served, most, space)
+        except CorruptBatchError:
+            if space is not None:
+                space.keep(0)
+            checked = tuple(replace(one, check_crcs=True) for one in request.partitions)
+            again = replace(request, partitions=checked, max_wait_ms=0)
+            served = await serve_fetch(find, again, prefer=self._context.replicas.preferred, space=space)
+            return await self._converted(positions, served, most, space, were_checked=True)
+
+    async def _converted(
+        self,
+        positions: Sequence[KafkaPosition],
+        served: list[Served],
+        most: int,
+        space: ReadSpace | None,
+        *,
+        were_checked: bool = False,
+    ) -> list[KafkaRead]:
+        """Convert what was found, in a worker thread unless it is little.
+
+        Raises:
+            CorruptBatchError: a batch is damaged, and it was read without `were_checked`.
+        """
         if space is not None:
             most = space.taken or most
         if _is_quick(served):
-            return self._read_all(positions, served, most)
+            return self._read_all(positions, served, most, were_checked=were_checked)
         if space is not None:
             served, unpacked = await in_worker(_loaded, served, most)
             space.keep(unpacked)  # Others may read while a worker converts these.
-        return await in_worker(self._read_all, positions, served, most)
+        return await in_worker(self._read_all, positions, served, most, were_checked=were_checked)
 
     def _wanted(self, position: KafkaPosition, rack: str) -> FetchPartition:
         follows = bool(rack) and not self._leads(position)
@@ -140,6 +164,7 @@ class KafkaFetch:
             rack="" if follows else rack,
             any_replica=follows,
             last_fetched_epoch=position.last_fetched_epoch,
+            check_crcs=False,  # The conversion does it, in a worker thread if it is much.
         )
 
     def _leads(self, position: KafkaPosition) -> bool:
@@ -158,12 +183,16 @@ class KafkaFetch:
             require_same_epoch(replica.state.leader_epoch, epoch, replica.assignment.topic_partition)
         return replica
 
-    def _read_all(self, positions: Sequence[KafkaPosition], served: Sequence[Served], most: int) -> list[KafkaRead]:
+    def _read_all(
+        self, positions: Sequence[KafkaPosition], served: Sequence[Served], most: int, *, were_checked: bool
+    ) -> list[KafkaRead]:
         reads, left = list[KafkaRead](), most
         for position, one in zip(positions, served, strict=True):
             try:
                 read = self._read(position, one, left, is_first=left == most)
             except RaftlogError as error:
+                if isinstance(error, CorruptBatchError) and not were_checked:
+                    raise  # Read again, the replica notes the damage.
                 result = FetchResult(topic=position.topic, partition=position.partition, error=WireError.of(error))
                 read = KafkaRead(result=result)
             left -= read.size
