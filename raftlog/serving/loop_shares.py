@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from raftlog.serving.run_clock import RunClock
+from raftlog.serving.spare_clock import SpareClock
 
-SHARE = 0.25
-"""The share of the loop's time of one address while others are served."""
+SHARE = 0.15
+"""The share of the loop's spare time of one address while others are served; see `SpareClock`."""
 UNPACED = float("inf")
 """The share of trusted peers: they only take turns."""
-BURST_S = 0.1
+BURST_S = 0.05
 """The computing time that an address may use at once after a pause."""
 MAX_DEBT_S = 1.0
 """The longest wait of a request because of computing time that its address has used."""
@@ -21,17 +21,17 @@ _MAX_DEBTS = 1_024
 class LoopShares:
     """Records the computing time of each address; after it has used its share, it must wait.
 
-    A share is one of the time in which the loop's thread does not wait for a processor. So an address may use less on a
-    machine that other processes keep busy.
+    A share is one of the time that the loop has to spare. So an address may use less of a loop that is busy with
+    records, and on a machine that other processes keep busy.
 
     Args:
         share: the share of one address.
-        now: the clock in seconds; None: a `RunClock` of the thread that creates this object.
+        now: the clock in seconds; None: a `SpareClock` of the thread that creates this object.
     """
 
     def __init__(self, share: float = SHARE, *, now: Callable[[], float] | None = None) -> None:
         self._share = share
-        self._now = RunClock().time if now is None else now
+        self._now = SpareClock().time if now is None else now
         self._free_at: dict[str, float] = {}
         """By address: when its used computing time is within its share again."""
 

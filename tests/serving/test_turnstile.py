@@ -19,7 +19,7 @@ import pytest
 from raftlog.serving import metered, workers
 from raftlog.serving.loop_shares import BURST_S, MAX_DEBT_S, SHARE, UNPACED, LoopShares
 from raftlog.serving.metered import Metered
-from raftlog.serving.run_clock import RunClock
+from raftlog.serving.spare_clock import SpareClock
 from raftlog.serving.turnstile import Turnstile
 from raftlog.serving.workers import derive_key, in_worker
 
@@ -78,34 +78,34 @@ async def test_who_has_taken_much_waits_while_others_are_served_and_nobody_else_
     assert 0.2 / 0.5 - BURST_S / 0.5 - 0.05 < waited < 1, waited
 
 
-async def test_a_share_is_one_of_the_time_in_which_the_loop_need_not_wait_for_a_processor(tmp_path):
+async def test_a_share_is_one_of_the_time_that_the_loop_has_to_spare(tmp_path):
     counters, now = tmp_path / "schedstat", 100.0
     counters.write_text("0 0 1\n")
-    clock = RunClock(str(counters), now=lambda: now)
+    clock = SpareClock(str(counters), now=lambda: now)
     shares = LoopShares(0.25, now=clock.time)
     shares.charge("a", BURST_S + 0.1)
     assert shares.wait_s("a") == pytest.approx(0.4)
 
     now, began = 100.4, clock.time()
-    counters.write_text("100000000 300000000 7\n")  # It ran for 0.1 s, and waited for 0.3 s.
-    assert clock.time() - began == pytest.approx(0.1)
-    assert shares.wait_s("a") == pytest.approx(0.3)
+    counters.write_text("100000000 200000000 7\n")  # It ran for 0.1 s, waited for 0.2 s, and was idle for 0.1 s.
+    assert clock.time() - began == pytest.approx(0.15)
+    assert shares.wait_s("a") == pytest.approx(0.25)
 
     now = 100.5
     counters.write_text("100000000 900000000 9\n")
-    assert clock.time() - began == pytest.approx(0.1), "it went back"
-    now = 101.4
+    assert clock.time() - began == pytest.approx(0.15), "it went back"
+    now = 101.45
     assert shares.wait_s("a") == 0.0
 
     counters.write_text("garbage")
     now = 102.4
-    assert clock.time() - began == pytest.approx(1.5)
+    assert clock.time() - began == pytest.approx(1.45)
 
 
 async def test_without_counters_it_is_the_clock_of_the_wall(tmp_path):
-    clock = RunClock(str(tmp_path / "missing"), now=lambda: 7.0)
+    clock = SpareClock(str(tmp_path / "missing"), now=lambda: 7.0)
     assert clock.time() == 7.0
-    own = RunClock()
+    own = SpareClock()
     times = [own.time() for _ in range(3)]
     assert times == sorted(times)
     assert times[-1] <= time.monotonic()
@@ -114,7 +114,7 @@ async def test_without_counters_it_is_the_clock_of_the_wall(tmp_path):
 async def test_one_loop_has_one_share_for_all_of_its_turnstiles():
     shares = LoopShares(now=lambda: 0.0)
     public, internal = Turnstile(shares), Turnstile(shares)
-    public.charge("a", 0.2)
+    public.charge("a", BURST_S + 0.1)
     internal.mark_active("other")
     assert internal.wait_s("a") == pytest.approx(0.1 / SHARE)
     public.mark_active("a")

@@ -1,4 +1,4 @@
-"""Limits of what one read of a partition returns."""
+"""Limits of what one read of a partition returns, and who verifies it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.broker.kafka.converted import ConvertedBatches
+from raftlog.broker.kafka.fetch import KafkaFetch
 from raftlog.partition import consumer_fetch, replica_fetch_server
 from raftlog.partition.storage import verified_reads
 
 FETCHES = "tests/partition/test_consumer_and_replica_fetch.py"
+KAFKA_CHECKSUMS = "tests/broker/kafka/test_kafka_fetch_checksums.py"
 
 
 @mutant
@@ -36,3 +39,22 @@ def followers_responses_have_no_limit_of_batches(patch: Any) -> None:
 @told_by(FETCHES)
 def a_fetch_waits_although_there_is_more(patch: Any) -> None:
     patch.edit(consumer_fetch.serve_fetch, "one.has_more or ", "")
+
+
+@mutant
+@told_by(KAFKA_CHECKSUMS)
+def kafka_gets_payloads_that_were_not_verified(patch: Any) -> None:
+    patch.edit(ConvertedBatches.get, "verify_payload_crc(header, batch)", "pass")
+
+
+@mutant
+@told_by(KAFKA_CHECKSUMS)
+def what_a_conversion_finds_damaged_is_not_read_again(patch: Any) -> None:
+    """The replica never learns of the damage, and its consumers never get beyond it."""
+    patch.edit(KafkaFetch._read_all, "isinstance(error, CorruptBatchError) and not were_checked", "False")
+
+
+@mutant
+@told_by(KAFKA_CHECKSUMS)
+def the_loop_verifies_what_a_worker_verifies(patch: Any) -> None:
+    patch.edit(KafkaFetch._wanted, "check_crcs=False", "check_crcs=True")

@@ -38,7 +38,7 @@ from raftlog.serving.admission import Admission
 from raftlog.serving.connections import AiohttpConnection, ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.loop_shares import LoopShares
-from raftlog.serving.run_clock import RunClock
+from raftlog.serving.spare_clock import SpareClock
 from raftlog.transport import buffers, lean, session, socket_writer
 
 QUEUE = "tests/client/test_client_accumulator.py"
@@ -313,7 +313,13 @@ def who_took_much_waits_without_limit(patch: Any) -> None:
 @told_by(TURNSTILE)
 def a_share_is_one_of_the_walls_time(patch: Any) -> None:
     """Several loops that share processors then serve an address together more than they have."""
-    patch.edit(RunClock.time, "now - self._waited_s", "now")
+    patch.edit(SpareClock.time, "now - self._taken_s", "now")
+
+
+@mutant
+@told_by(TURNSTILE)
+def a_busy_loop_counts_as_one_that_is_idle(patch: Any) -> None:
+    patch.edit(SpareClock._read_taken_s, " + (1 - COMPUTING) * int(ran_ns)", "")
 
 
 @mutant

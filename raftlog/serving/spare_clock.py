@@ -1,4 +1,4 @@
-"""A clock that pauses while its thread waits for a processor."""
+"""A clock of the time that a thread has to spare: it is slower while the thread computes, and pauses while it waits."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from collections.abc import Callable
 from contextlib import suppress
 
 THREAD_COUNTERS = "/proc/thread-self/schedstat"
+COMPUTING = 0.5
+"""How fast the clock is while its thread computes."""
 _READ_INTERVAL_S = 0.01
-"""How old the waiting time may be: reading it is a system call."""
+"""How old the thread's times may be: reading them is a system call."""
 
 
-class RunClock:
-    """The time in which the thread that creates this object ran, or had nothing to do.
+class SpareClock:
+    """Advances with the wall while the thread that creates it has nothing to do, by `COMPUTING` while it computes.
 
-    Linux counts how long each thread waited for a processor (`Documentation/scheduler/sched-stats.rst`). Where it does
-    not, this is the clock `now`.
+    It pauses while the thread waits for a processor. Linux counts for each thread how long it ran and how long it
+    waited (`Documentation/scheduler/sched-stats.rst`). Where it does not, this is the clock `now`.
 
     Args:
         counters: the file with the thread's times in nanoseconds: how long it ran, and how long it waited.
@@ -29,7 +31,7 @@ class RunClock:
         with suppress(OSError):
             self._counters = os.open(counters, os.O_RDONLY | os.O_CLOEXEC)
             weakref.finalize(self, os.close, self._counters)
-        self._waited_s = 0.0
+        self._taken_s = 0.0
         self._read_at = float("-inf")
         self._newest = 0.0
 
@@ -37,15 +39,16 @@ class RunClock:
         """Return the time in seconds; only differences have a meaning."""
         now = self._now()
         if now - self._read_at >= _READ_INTERVAL_S:
-            self._read_at, self._waited_s = now, self._read_waited_s()
-        self._newest = max(self._newest, now - self._waited_s)
+            self._read_at, self._taken_s = now, self._read_taken_s()
+        self._newest = max(self._newest, now - self._taken_s)
         return self._newest
 
-    def _read_waited_s(self) -> float:
+    def _read_taken_s(self) -> float:
+        """Return the time in which the clock did not advance."""
         if self._counters is None:
             return 0.0
         try:
-            _, waited_ns, _ = os.pread(self._counters, 100, 0).split()
+            ran_ns, waited_ns, _ = os.pread(self._counters, 100, 0).split()
+            return (int(waited_ns) + (1 - COMPUTING) * int(ran_ns)) / 1e9
         except (OSError, ValueError):
-            return self._waited_s
-        return int(waited_ns) / 1e9
+            return self._taken_s
