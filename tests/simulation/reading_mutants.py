@@ -1,4 +1,4 @@
-"""Limits of what one read of a partition returns, and who verifies it."""
+"""Limits of what one read of a partition returns, and the thread that verifies it."""
 
 from __future__ import annotations
 
