@@ -291,8 +291,8 @@ if child == 0:
     os._exit(read())
 print(first, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), read())
 """
+    command = [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", program]
     done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60,
-        env=os.environ, check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == ["11", "11", "11"]
+        subprocess.run, command, capture_output=True, text=True, timeout=60, env=os.environ, check=True
+    )
+    assert done.stdout.split() == ["11", "11", "11"], done.stderr
