@@ -7,6 +7,7 @@ named its rack, because only the leader sends such a one to a follower (KIP-392)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -120,15 +121,14 @@ class KafkaFetch:
         with self._parked.waiting(request.max_wait_ms, len(positions)):
             served = await serve_fetch(find, request, prefer=self._context.replicas.preferred, space=space)
         self._context.metrics.served(served)
-        try:
+        with suppress(CorruptBatchError):
             return await self._converted(positions, served, most, space)
-        except CorruptBatchError:
-            if space is not None:
-                space.keep(0)
-            checked = tuple(replace(one, check_crcs=True) for one in request.partitions)
-            again = replace(request, partitions=checked, max_wait_ms=0)
-            served = await serve_fetch(find, again, prefer=self._context.replicas.preferred, space=space)
-            return await self._converted(positions, served, most, space, were_checked=True)
+        if space is not None:
+            space.keep(0)
+        checked = [replace(one, check_crcs=True) async for one in in_slices(wanted, _SLICE)]
+        again = replace(request, partitions=tuple(checked), max_wait_ms=0)  # The replica notes the damage.
+        served = await serve_fetch(find, again, prefer=self._context.replicas.preferred, space=space)
+        return await self._converted(positions, served, most, space, were_checked=True)
 
     async def _converted(
         self,
@@ -141,8 +141,11 @@ class KafkaFetch:
     ) -> list[KafkaRead]:
         """Convert what was found, in a worker thread unless it is little.
 
+        Args:
+            were_checked: whether payloads were verified when they were read; then errors are in the results.
+
         Raises:
-            CorruptBatchError: a batch is damaged, and it was read without `were_checked`.
+            CorruptBatchError: a batch is damaged, and `were_checked` is False.
         """
         if space is not None:
             most = space.taken or most
@@ -192,7 +195,7 @@ class KafkaFetch:
                 read = self._read(position, one, left, is_first=left == most)
             except RaftlogError as error:
                 if isinstance(error, CorruptBatchError) and not were_checked:
-                    raise  # Read again, the replica notes the damage.
+                    raise
                 result = FetchResult(topic=position.topic, partition=position.partition, error=WireError.of(error))
                 read = KafkaRead(result=result)
             left -= read.size
