@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import socket
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -27,6 +28,11 @@ JAVA_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 if SPARK_CLASSES.exists():
     JAVA_OPTIONS += [f"-XX:SharedArchiveFile={SPARK_CLASSES}", "-Xlog:disable"]  # Other JVMs would warn.
 os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(JAVA_OPTIONS))
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # A shell's background job ignores Ctrl-C, and tests send it.
 
 LONGEST_STALL_MS = 100
 """One request takes at most 50; a test may send many at once."""

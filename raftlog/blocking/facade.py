@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar
 
 from raftlog import client
+from raftlog.client.ended_threads import join
 from raftlog.errors import InvalidRequestError
 from raftlog.runtime import loop_factory
 
@@ -81,7 +82,7 @@ class Facade(Generic[C]):
             self._state = "closed"
             _open.discard(self)
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+            join(self._thread)
             raise
 
     @staticmethod
@@ -122,7 +123,7 @@ class Facade(Generic[C]):
                 self._shutting.wait()
                 self._wait_for(closing)
         finally:
-            self._thread.join()
+            join(self._thread)
 
     async def _shut(self, reason: tuple[Any, ...]) -> None:
         self._shutting.set()
@@ -266,7 +267,7 @@ class _ThreadPerCall(ThreadPoolExecutor):
         super().shutdown(wait, cancel_futures=cancel_futures)
         if wait:
             for thread in list(self._running):
-                thread.join()
+                join(thread)
 
 
 _open: weakref.WeakSet[Facade[Any]] = weakref.WeakSet()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
+from raftlog.client.ended_threads import join
 from raftlog.model import Address
 from raftlog.tls import TlsContext
 from raftlog.wire import media, paths
@@ -93,7 +94,7 @@ class KeepAlive:
             self._closed, self._snapshot = True, None
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join()
+            join(self._thread)
 
     def _run(self) -> None:
         while True:
