@@ -120,6 +120,7 @@ def _context(own: _Process, links: _Links, security: NodeSecurity) -> BrokerCont
         # One for each connection: they take no place of other requests, and a refused one would stop its group.
         max_parked_members=config.broker.max_connections,
     )
+    groups.runtime.catch_up = listener.catch_up
     producer_ids = ProducerIds(local, channel)
     transactions = TransactionService(
         transaction_settings(config),

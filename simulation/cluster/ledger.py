@@ -6,9 +6,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from raftlog.errors import StorageError
 from raftlog.model import LeaderEpoch, Offset, PartitionState
+from raftlog.partition.readable_replica import in_memory
 from raftlog.partition.replica import Replica
-from raftlog.record import iter_batches, verify_payload_crc
+from raftlog.record import iter_batches
 from raftlog.record.batch import BatchHeader
 
 PIECE_BYTES = 1 << 20
@@ -107,11 +109,12 @@ def headers(replica: Replica, start: Offset, end: Offset) -> Iterator[BatchHeade
     """
     offset = start
     while offset < end:
-        piece = replica.log.read(offset, PIECE_BYTES, limit_offset=end)
-        if not piece:
+        found = replica.log.find_verified(offset, PIECE_BYTES, limit_offset=end)
+        if found.problem and not found.data:
+            raise StorageError(f"offset {offset} of {replica.log.folder.name} cannot be read: {found.problem}")
+        if not found.data:
             return
-        for header, batch in iter_batches(piece):
-            verify_payload_crc(header, batch)
+        for header, _ in iter_batches(in_memory(found.data)):
             yield header
             offset = header.next_offset
 

@@ -101,11 +101,54 @@ async def test_a_read_at_a_leader_that_was_replaced_is_not_answered(broker: Brok
     assert lost.value.code is ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_leader_below_min_isr_answers_reads_unconfirmed(broker: Broker):
+async def test_a_leader_that_no_other_replica_may_succeed_answers_reads_at_once(broker: Broker):
     await loaded(broker)
     broker.change(isr=(1,))
     assert await reading(broker, "a") == 0
     assert broker.replica.log.log_end_offset == 0
+
+
+async def test_below_min_isr_the_controllers_confirm_a_read(broker: Broker):
+    """Nothing is replicated there, and a replica of the ELR may lead."""
+    asked = asyncio.Event()
+    answered = asyncio.Event()
+
+    async def catch_up() -> None:
+        asked.set()
+        await answered.wait()
+
+    broker.runtime.catch_up = catch_up
+    await loaded(broker)
+    broker.change(isr=(1,), elr=(2,))
+    waiting = reading(broker, "a")
+    async with asyncio.timeout(5):
+        await asked.wait()
+    assert not waiting.done()
+    answered.set()
+    assert await waiting == 0
+    assert broker.replica.log.log_end_offset == 0
+
+
+async def test_below_min_isr_a_read_at_a_leader_that_was_replaced_is_not_answered(broker: Broker):
+    """The former leader learns from the controllers that a replica of the ELR leads."""
+
+    async def catch_up() -> None:
+        broker.elect(2)
+
+    broker.runtime.catch_up = catch_up
+    await loaded(broker)
+    broker.change(isr=(1,), elr=(2,))
+    with pytest.raises(StaleRouteError) as lost:
+        await reading(broker, "a")
+    assert lost.value.code is ErrorCode.NOT_COORDINATOR
+
+
+async def test_below_min_isr_and_without_controllers_a_read_is_not_answered(broker: Broker):
+    await loaded(broker)
+    broker.change(isr=(1,), elr=(2,))
+    with pytest.raises(RetriableError, match="no controllers") as refused:
+        await reading(broker, "a")
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def test_the_next_leader_loads_what_was_written_and_drops_it_when_it_leads_no_longer(broker: Broker):

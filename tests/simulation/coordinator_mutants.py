@@ -102,7 +102,15 @@ def a_late_commit_counts_while_the_new_owner_is_not_stable(patch: Any) -> None:
 @mutant
 @told_by("tests/coordinator/test_coordinator_runtime.py")
 def offset_reads_are_not_confirmed(patch: Any) -> None:
-    patch(Shard, "_write_barrier", lambda self: None)
+    patch(Shard, "_write_barrier", lambda self: True)
+
+
+@mutant
+@told_by("tests/coordinator/test_coordinator_runtime.py")
+def offset_reads_below_min_isr_are_not_confirmed(patch: Any) -> None:
+    async def nothing(self: Any) -> None: ...
+
+    patch(Shard, "_require_newest_leader", nothing)
 
 
 @mutant

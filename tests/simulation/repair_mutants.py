@@ -12,7 +12,7 @@ from raftlog.metadata_quorum.raft import journal
 from raftlog.partition import damaged_logs, repair
 from raftlog.partition.core import repair as core_repair
 from raftlog.partition.scrubber import Scrubber
-from raftlog.partition.storage import batch_scan, log_start, repair_source, scrub
+from raftlog.partition.storage import batch_scan, behind_damage, log_start, repair_source, scrub, verified_reads
 from raftlog.partition.storage import repair as storage_repair
 from raftlog.partition.storage.log_truncation import TruncatableLog
 from raftlog.partition.storage.repair import ClosedLog
@@ -35,6 +35,21 @@ def a_repaired_batch_is_not_checked(patch: Any) -> None:
     """Another replica's bytes are written without a check; they are damaged too, and the replica resigns."""
     patch(repair_source, "_whole", lambda read, position, header, _: read(header.batch_length, position))
     patch(core_repair, "verify_payload_crc", lambda *_: None)
+
+
+@told_by("tests/partition/storage/test_verified_reads.py")
+@mutant
+def batches_behind_a_damaged_header_are_hidden(patch: Any) -> None:
+    patch(verified_reads, "position_behind", lambda *_: None)
+
+
+@told_by("tests/partition/storage/test_verified_reads.py")
+@mutant
+def bytes_of_a_record_pass_for_a_batch(patch: Any) -> None:
+    """Behind a damaged header, what looks like a batch need not lead to the next index entry."""
+    patch.edit(
+        behind_damage.position_behind, "leads_on.get(position + header.batch_length) == header.next_offset", "True"
+    )
 
 
 @told_by("tests/partition/storage/test_repair_in_place.py")

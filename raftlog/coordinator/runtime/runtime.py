@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from raftlog.coordinator.runtime.core import Coordinator, Decision, Now
-from raftlog.coordinator.runtime.shard import Shard, not_coordinator_error
+from raftlog.coordinator.runtime.shard import Shard, not_coordinator_error, without_controllers
 from raftlog.errors import ErrorCode, StaleRouteError
 from raftlog.model import LeaderEpoch
 from raftlog.partition.replica import Replica
@@ -61,6 +61,8 @@ class CoordinatorRuntime(Generic[S]):
         self._on_active = on_active
         self.writes_short = False
         """Whether all nodes read short batches: then records may be written as such."""
+        self.catch_up: Callable[[], Awaitable[None]] = without_controllers
+        """Applies all metadata that was committed before the call. Below min ISR, the controllers know the leader."""
         self._shards: dict[int, Shard[S]] = {}
         self._tasks = Tasks(f"coordinator of {topic}")
 
@@ -144,7 +146,11 @@ class CoordinatorRuntime(Generic[S]):
 
     def _start_shard(self, number: int, replica: Replica) -> None:
         shard = self._shards[number] = Shard(
-            self._coordinator, replica, self._clock, writes_short=lambda: self.writes_short
+            self._coordinator,
+            replica,
+            self._clock,
+            catch_up=self.catch_up,
+            writes_short=lambda: self.writes_short,
         )
         self._tasks.spawn(self._load(number, shard), name=f"load {shard}")
 

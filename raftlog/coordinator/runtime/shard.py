@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, Literal, TypeVar
 
@@ -27,6 +27,11 @@ BARRIER_KEY = b'{"kind":"ReadBarrier"}'
 """The key of a record that no coordinator reads. Compaction keeps the newest one."""
 
 
+async def without_controllers() -> None:
+    """Raise, where a broker would ask the controllers."""
+    raise RetriableError("this broker has no controllers to ask", code=ErrorCode.QUORUM_NOT_AVAILABLE)
+
+
 class Shard(Generic[S]):
     """Loads its state from the log, then decides.
 
@@ -37,7 +42,13 @@ class Shard(Generic[S]):
     """
 
     def __init__(
-        self, coordinator: Coordinator[S], replica: Replica, clock: Clock, *, writes_short: Callable[[], bool] = bool
+        self,
+        coordinator: Coordinator[S],
+        replica: Replica,
+        clock: Clock,
+        *,
+        catch_up: Callable[[], Awaitable[None]] = without_controllers,
+        writes_short: Callable[[], bool] = bool,
     ) -> None:
         self.replica = replica
         self.epoch = replica.state.leader_epoch
@@ -45,6 +56,8 @@ class Shard(Generic[S]):
         self.state: S = coordinator.new_state()
         self._coordinator = coordinator
         self._clock = clock
+        self._catch_up = catch_up
+        """Applies all metadata that was committed before the call."""
         self._writes_short = writes_short
         """Whether all nodes read short batches."""
         self._failed_at_ms = 0
@@ -106,9 +119,10 @@ class Shard(Generic[S]):
         decision = decide(self.state, self.now)
         with self._translate_errors():
             self._write(decision.records)
-            if decision.is_confirmed and not decision.records:
-                self._write_barrier()
+            is_barred = not decision.is_confirmed or bool(decision.records) or self._write_barrier()
             end = self.replica.log.log_end_offset
+            if not is_barred:
+                await self._require_newest_leader()
             await self.replica.until_replicated(end, leader_epoch=self.epoch, timeout_ms=timeout_ms)
         return decision.response
 
@@ -159,16 +173,28 @@ class Shard(Generic[S]):
     def _append(self, rows: list[NewRecord]) -> None:
         self.replica.append_now(build_batch(rows, short=self._writes_short()), acks=ACKS_ALL)
 
-    def _write_barrier(self) -> None:
+    def _write_barrier(self) -> bool:
         """Append a record without effect, which only a leader can replicate: Raft's read-only requests by the log.
 
         A leader that is cut off from the controllers does not know of its successor, whose state may be newer. Nothing
-        is written if no other replica may lead, nor below min ISR: then state could be shown, but never confirmed.
+        is written if no other replica may lead, nor below min ISR, where nothing is replicated.
+
+        Returns:
+            Whether a replicated log end proves that this broker leads; below min ISR it does not.
         """
         core = self.replica.require_leader()
-        if core.under_min_isr or not (core.maximal_isr | {*core.state.elr}) - {core.broker_id}:
-            return
+        if not (core.maximal_isr | {*core.state.elr}) - {core.broker_id}:
+            return True
+        if core.under_min_isr:
+            return False
         self._append([NewRecord(None, BARRIER_KEY, self._clock.wall_us())])
+        return True
+
+    async def _require_newest_leader(self) -> None:
+        """Raise unless the controllers know of no later leader."""
+        await self._catch_up()
+        if not self.leads:
+            raise not_coordinator_error(self.replica)
 
     def _fail(self) -> None:
         self.phase, self._failed_at_ms = "failed", self._clock.monotonic_ms()

@@ -66,6 +66,11 @@ class SparseIndex:
         at = bisect_right(self.offsets, offset)
         return (self.offsets[at - 1], self.positions[at - 1]) if at else None
 
+    def entry_after(self, offset: Offset) -> tuple[Offset, int] | None:
+        """Return offset and position of the first entry after `offset`."""
+        at = bisect_right(self.offsets, offset)
+        return (self.offsets[at], self.positions[at]) if at < len(self.offsets) else None
+
     def newest_at(self, offset: Offset) -> int:
         """Return the newest timestamp before the last entry below `offset`; `NO_TIMESTAMP` without one."""
         at = bisect_left(self.offsets, offset)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from raftlog.checksum import crc32c
+from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
 from raftlog.partition.storage.batch_scan import Read
+from raftlog.partition.storage.behind_damage import position_behind
 from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.index import INTERVAL_BYTES
 from raftlog.partition.storage.segment import Segment
@@ -123,21 +125,30 @@ def find_verified(
 ) -> VerifiedBatches:
     """Return whole batches: from the one that holds `offset`, below `limit_offset`, about `max_bytes` long.
 
-    The first one is returned even if it alone exceeds `max_bytes`. At most `MOST_BATCHES` are returned.
+    The first one is returned even if it alone exceeds `max_bytes`. At most `MOST_BATCHES` are returned. If an earlier
+    batch is damaged, the result has its problem, too.
 
     Args:
         check_crcs: verify every payload; otherwise only those of small batches, which are read anyway.
 
     Raises:
         OSError: the file cannot be read.
-        CorruptBatchError: its index had to be rebuilt, and the log is damaged before `offset`.
+        CorruptBatchError: its index had to be rebuilt, and the log is damaged.
     """
     with segment.reading() as read:
         walk = _Walk(read, segment.position_near(offset), segment.size, check_crcs=check_crcs)
         if not walk.stands_at_or_before(offset):
             # Either the index or the log is wrong; `position_before` verifies the index.
-            walk = _Walk(read, segment.position_before(offset), segment.size, check_crcs=check_crcs)
-        return _find(segment, walk, offset, max_bytes, limit_offset)
+            try:
+                walk = _Walk(read, segment.position_before(offset), segment.size, check_crcs=check_crcs)
+            except CorruptBatchError:
+                if not walk.lost:
+                    raise
+        found = _find(segment, walk, offset, max_bytes, limit_offset)
+        if not walk.lost or found.data or (behind := position_behind(segment, read, walk.position, offset)) is None:
+            return found
+        walk = _Walk(read, behind, segment.size, check_crcs=check_crcs)
+        return replace(_find(segment, walk, offset, max_bytes, limit_offset), problem=found.problem)
 
 
 def _find(segment: Segment, walk: _Walk, offset: Offset, max_bytes: int, limit_offset: Offset) -> VerifiedBatches:
@@ -177,6 +188,8 @@ class _Walk:
     def __init__(self, read: Read, position: int, end: int, *, check_crcs: bool) -> None:
         self.position = position
         self.problem = ""
+        self.lost = False
+        """Whether the header at `position` is damaged, so that the next batch may begin anywhere."""
         self._read = read
         self._end = end
         self._check_crcs = check_crcs
@@ -197,7 +210,7 @@ class _Walk:
         base_offset, length, crc, magic, payload_crc, last_delta = _HEADER.unpack_from(window, at)
         checked = window[at : at + _CRC_AT] + window[at + _AFTER_CRC : at + HEADER_BYTES]
         if crc32c(checked) != crc or magic != MAGIC:
-            self.problem = f"the header checksum of the batch at byte {self.position} is wrong"
+            self.problem, self.lost = f"the header checksum of the batch at byte {self.position} is wrong", True
             return None
         if not HEADER_BYTES <= length <= self._end - self.position:
             self.problem = f"the batch at byte {self.position} is not whole"

@@ -225,3 +225,74 @@ def test_a_log_that_is_cut_during_a_read_is_not_damaged(tmp_path: Path, monkeypa
     with pytest.raises(ConnectionAbortedError, match="cut or closed"):
         found.read()
     assert (noted, cut) == ([], [True])
+
+
+def read_all(log: PartitionLog, offset: int, **options: bool) -> tuple[bytes, str]:
+    found = log.find_verified(offset, 1 << 20, limit_offset=log.log_end_offset, **options)
+    return content(found.data), found.problem
+
+
+def damage_header(log: PartitionLog, batches: list[bytes], number: int) -> None:
+    path = segment_path(log.folder, 0)
+    damaged = bytearray(path.read_bytes())
+    damaged[sum(map(len, batches[:number])) + 9] ^= 1
+    path.write_bytes(damaged)
+
+
+@pytest.mark.parametrize("number", [0, 2, 5], ids=["at-the-index-entry", "between", "next-to-last"])
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_batches_behind_a_damaged_header_are_read(tmp_path: Path, number: int, is_reopened: bool):
+    """No other replica may have the damaged batch, or its records were deleted."""
+    log, batches = filled(tmp_path / "p", (100, 300, 200, 100, 500, 100, 100))
+    if is_reopened:
+        log.close()
+        log = PartitionLog.open(tmp_path / "p", TopicConfig())
+    for segment in log.segments:
+        segment._recent = ()
+    damage_header(log, batches, number)
+
+    for offset in range(2 * number + 2, log.log_end_offset):
+        data, problem = read_all(log, offset)
+        assert data == b"".join(batches[offset // 2 :])
+        assert "damaged" in problem or "checksum" in problem, "the damage is reported, so that it is repaired"
+    for offset in (2 * number, 2 * number + 1):
+        assert read_all(log, offset)[0] == b"", "no other records pass for the damaged ones"
+    assert read_all(log, 0)[0] == b"".join(batches[:number])
+    log.close()
+
+
+@pytest.mark.parametrize("wanted", [4, 6])
+def test_bytes_of_a_record_pass_for_no_batch(tmp_path: Path, wanted: int):
+    """A producer sends what looks like a batch, with offsets of others; then its own batch's header is damaged."""
+    planted = build_batch([NewRecord(b"planted", timestamp=1) for _ in range(6)])
+    stamp(planted, base_offset=2, leader_epoch=0)
+    value = b"\0" * (-HEADER_BYTES % 8) + bytes(planted)
+    log, batches = PartitionLog.open(tmp_path / "p", TopicConfig()), []
+    for one in (b"first", value, b"third", b"fourth"):
+        built = build_batch([NewRecord(one, timestamp=1), NewRecord(b"", timestamp=1)])
+        stamp(built, base_offset=log.log_end_offset, leader_epoch=0)
+        log.append(built)
+        batches.append(bytes(built))
+    log.segments[0]._recent = ()
+    damage_header(log, batches, 1)
+    assert bytes(planted) in segment_path(log.folder, 0).read_bytes()
+
+    assert read_all(log, wanted)[0] == b"".join(batches[wanted // 2 :])
+    assert read_all(log, 2)[0] == read_all(log, 3)[0] == b""
+    log.close()
+
+
+def test_an_index_entry_behind_the_damage_bounds_the_search(tmp_path: Path):
+    sizes = (100, 6_000, 6_000, 6_000, 100, 100, 6_000, 6_000)
+    log, batches = filled(tmp_path / "p", sizes)
+    log.segments[0]._recent = ()
+    assert len(log.segments[0].load_index()) > 1
+    for number in range(len(sizes)):
+        damage_header(log, batches, number)
+        for offset in range(log.log_end_offset):
+            data = read_all(log, offset)[0]
+            own = offset // 2
+            until = number if own < number else len(batches)
+            assert data == (b"" if own == number else b"".join(batches[own:until])), (number, offset)
+        damage_header(log, batches, number)
+    log.close()
