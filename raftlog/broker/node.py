@@ -33,8 +33,9 @@ While a worker thread computes, the event loop waits this long after each system
 """
 
 
-_COLLECT_AFTER = (20_000, 3, 33)
-"""The garbage collector's thresholds (`gc.set_threshold`). The first two bound a collection of new objects to 80,000.
+_COLLECT_AFTER = (5_000, 3, 130)
+"""The garbage collector's thresholds (`gc.set_threshold`). The first two bound a collection of new objects to 20,000:
+a flood of connections makes such a collection take 10 to 17 ms.
 
 With the defaults, a full collection runs whenever about 10,000 new objects survive, as in one request about 9,000
 partitions. With 1,000 connections it takes 40 to 100 ms. Reference counting frees almost all objects of requests and

@@ -10,9 +10,10 @@ import pytest
 
 from raftlog.broker import controller_channel
 from raftlog.broker.controller_channel import ControllerChannel
-from raftlog.broker.shared_read import SharedRead
+from raftlog.broker.shared_read import ROUND_S, SharedRead
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, UnknownOutcomeError, UnreachableError
 from raftlog.model import Address
+from raftlog.serving.metered import Metered
 from raftlog.wire.admin import AdminResponse
 from raftlog.wire.controller import MetadataUpdate
 
@@ -131,6 +132,24 @@ async def test_those_who_read_at_the_same_time_share_one_question_that_began_aft
     await shared.close()
     with pytest.raises(asyncio.CancelledError):
         await ended
+
+
+async def test_those_who_share_a_round_are_charged_for_it_together():
+    """Each round keeps the controllers busy: requests of one address must not cost only their own broker's time."""
+
+    async def ask() -> int:
+        return 3
+
+    shared = SharedRead(ask)
+    requests = [Metered(shared.read(timeout_ms=10_000)) for _ in range(4)]
+
+    async def served(request: Metered[int]) -> int:
+        return await request
+
+    assert await asyncio.gather(*map(served, requests)) == [3] * 4
+    for request in requests:
+        assert ROUND_S / 4 <= request.seconds < ROUND_S
+    await shared.close()
 
 
 async def _until(reached: Callable[[], bool]) -> None:

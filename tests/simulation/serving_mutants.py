@@ -6,7 +6,7 @@ from typing import Any
 
 from mutating import mutant, told_by
 
-from raftlog.broker import appending, decisions
+from raftlog.broker import appending, decisions, shared_read
 from raftlog.broker.broker_node import BrokerNode
 from raftlog.broker.kafka import produce
 from raftlog.broker.kafka.answer_space import AnswerSpace
@@ -314,6 +314,12 @@ def who_took_much_waits_without_limit(patch: Any) -> None:
 def a_share_is_one_of_the_walls_time(patch: Any) -> None:
     """Several loops that share processors then serve an address together more than they have."""
     patch.edit(SpareClock.time, "now - self._taken_s", "now")
+
+
+@mutant
+@told_by("tests/broker/test_controller_channel.py")
+def linearizable_reads_are_charged_to_nobody(patch: Any) -> None:
+    patch(shared_read, "ROUND_S", 0.0)
 
 
 @mutant
