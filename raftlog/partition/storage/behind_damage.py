@@ -10,6 +10,7 @@ from raftlog.model import Offset
 from raftlog.partition.storage.batch_scan import Read, iter_headers
 from raftlog.partition.storage.index import INTERVAL_BYTES
 from raftlog.partition.storage.segment import Segment
+from raftlog.record.batch import HEADER_BYTES
 
 
 def position_behind(segment: Segment, read: Read, damaged_at: int, offset: Offset) -> int | None:
@@ -23,9 +24,10 @@ def position_behind(segment: Segment, read: Read, damaged_at: int, offset: Offse
     """
     known = segment.load_index().entry_after(offset)
     end_offset, end = (segment.next_offset, segment.size) if known is None else known
+    last_header_end = min(end, damaged_at + INTERVAL_BYTES + HEADER_BYTES)  # A later batch has an entry in the index.
     leads_on = {end: end_offset}
     """By position of a batch or of the end: the offset there."""
-    for position, header in reversed(list(iter_headers(read, damaged_at, min(end, damaged_at + INTERVAL_BYTES)))):
+    for position, header in reversed(list(iter_headers(read, damaged_at, last_header_end))):
         if leads_on.get(position + header.batch_length) == header.next_offset:
             leads_on[position] = header.base_offset
             if header.base_offset <= offset:

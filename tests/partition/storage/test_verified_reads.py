@@ -12,6 +12,7 @@ from storage_support import batch, fill, open_log, values
 
 from raftlog.config import TopicConfig
 from raftlog.partition.storage.file_pool import PooledFile
+from raftlog.partition.storage.index import INTERVAL_BYTES
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import segment_path
 from raftlog.partition.storage.verified_reads import MOST_BATCHES, SENDFILE_BYTES, WINDOW_BYTES, FileRange
@@ -295,4 +296,17 @@ def test_an_index_entry_behind_the_damage_bounds_the_search(tmp_path: Path):
             until = number if own < number else len(batches)
             assert data == (b"" if own == number else b"".join(batches[own:until])), (number, offset)
         damage_header(log, batches, number)
+    log.close()
+
+
+def test_the_last_batch_before_an_index_entry_is_found(tmp_path: Path):
+    """It may begin a few bytes before the place from which on a batch has an entry of its own."""
+    log, batches = filled(tmp_path / "p", (100, 14_960, 100, 20_000, 100))
+    starts = [sum(map(len, batches[:number])) for number in range(len(batches))]
+    assert INTERVAL_BYTES - HEADER_BYTES < starts[2] < INTERVAL_BYTES
+    assert list(log.segments[0].load_index().positions)[:2] == [0, starts[3]]
+    log.segments[0]._recent = ()
+    damage_header(log, batches, 0)
+    for offset in range(2, log.log_end_offset):
+        assert read_all(log, offset)[0] == b"".join(batches[offset // 2 :])
     log.close()
