@@ -154,7 +154,8 @@ async def scenario_19_a_follower_finds_what_has_changed_on_its_leaders_disk(scri
     script.world.power_on(one)
     script.world.start(one)
     await script.in_sync()
-    assert script.state().leader == leader.node_id
+    if script.state().leader != leader.node_id:
+        script.world.watch.fail(f"{leader.name} gave way because of one batch, which another replica has intact")
 
 
 @story(producers_per_partition=2)
