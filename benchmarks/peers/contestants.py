@@ -37,6 +37,7 @@ WORKS = (
     Work(name="produce_1KB", unit="records_per_s", job={"work": "produce", "record_bytes": 1024}, durable=True),
     Work(name="latency_1000_per_s", unit="p99_ms", job={"work": "latency", "record_bytes": 100}, durable=True),
     Work(name="consume_100B", unit="records_per_s", job={"work": "consume", "record_bytes": 100}),
+    Work(name="consume_1KB", unit="records_per_s", job={"work": "consume", "record_bytes": 1024}),
 )
 
 
