@@ -29,10 +29,8 @@ if SPARK_CLASSES.exists():
     JAVA_OPTIONS += [f"-XX:SharedArchiveFile={SPARK_CLASSES}", "-Xlog:disable"]  # Other JVMs would warn.
 os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(JAVA_OPTIONS))
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # A shell's background job ignores Ctrl-C, and tests send it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # In a background job of a shell; tests send Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST_STALL_MS = 100
 """One request takes at most 50; a test may send many at once."""

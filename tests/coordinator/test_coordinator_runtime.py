@@ -143,6 +143,20 @@ async def test_below_min_isr_a_read_at_a_leader_that_was_replaced_is_not_answere
     assert lost.value.code is ErrorCode.NOT_COORDINATOR
 
 
+async def test_below_min_isr_a_read_waits_for_the_controllers_until_its_deadline(broker: Broker):
+    async def catch_up() -> None:
+        await asyncio.Event().wait()
+
+    broker.runtime.catch_up = catch_up
+    await loaded(broker)
+    broker.change(isr=(1,), elr=(2,))
+    reads = Decision((), 0, is_confirmed=True)
+    async with asyncio.timeout(5):
+        with pytest.raises(RetriableError, match="within 20 ms") as late:
+            await broker.runtime.decide("a", lambda *_: reads, timeout_ms=20)
+    assert late.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 async def test_below_min_isr_and_without_controllers_a_read_is_not_answered(broker: Broker):
     await loaded(broker)
     broker.change(isr=(1,), elr=(2,))

@@ -108,7 +108,8 @@ def offset_reads_are_not_confirmed(patch: Any) -> None:
 @mutant
 @told_by("tests/coordinator/test_coordinator_runtime.py")
 def offset_reads_below_min_isr_are_not_confirmed(patch: Any) -> None:
-    async def nothing(self: Any) -> None: ...
+    async def nothing(self: Any, timeout_ms: int) -> int:
+        return timeout_ms
 
     patch(Shard, "_require_newest_leader", nothing)
 

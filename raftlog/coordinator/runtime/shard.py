@@ -122,7 +122,7 @@ class Shard(Generic[S]):
             is_barred = not decision.is_confirmed or bool(decision.records) or self._write_barrier()
             end = self.replica.log.log_end_offset
             if not is_barred:
-                await self._require_newest_leader()
+                timeout_ms = await self._require_newest_leader(timeout_ms)
             await self.replica.until_replicated(end, leader_epoch=self.epoch, timeout_ms=timeout_ms)
         return decision.response
 
@@ -190,11 +190,21 @@ class Shard(Generic[S]):
         self._append([NewRecord(None, BARRIER_KEY, self._clock.wall_us())])
         return True
 
-    async def _require_newest_leader(self) -> None:
-        """Raise unless the controllers know of no later leader."""
-        await self._catch_up()
+    async def _require_newest_leader(self, timeout_ms: int) -> int:
+        """Raise unless the controllers know of no later leader; return the milliseconds that are left."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._catch_up()
+        except TimeoutError:
+            raise RetriableError(
+                f"{self}: no controller has confirmed the leader within {timeout_ms} ms",
+                code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ) from None
         if not self.leads:
             raise not_coordinator_error(self.replica)
+        return max(0, round(1000 * (deadline - loop.time())))
 
     def _fail(self) -> None:
         self.phase, self._failed_at_ms = "failed", self._clock.monotonic_ms()
