@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import ssl
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ from raftlog.wire.kafka.framing import RequestHeader, decode_response, encode_re
 from raftlog.wire.kafka.messages.metadata import MetadataRequest
 from raftlog.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
 from raftlog.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest
+from tests.broker.kafka.java_support import JAVA, TOOLS_LIBS, needs
 
 sys.path.append(str(Path(__file__).parents[1] / "tls"))
 from tls_support import Authority, section
@@ -42,6 +44,7 @@ TLS = {"public": "required", "internal": "required", "quorum": "required", "clie
 TOPIC = "flights"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 WAIT_S = 20
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "come-from-kafka.md"
 KEYS: dict[type, int] = {MetadataRequest: 3, SaslHandshakeRequest: 17, SaslAuthenticateRequest: 36}
 VERSION = 1
 
@@ -215,6 +218,25 @@ class TestPasswords:
         wrong = of_python(cluster, authority, "ruled", mechanism, "wrong-secret")
         with pytest.raises(PythonError):
             KafkaAdminClient(**wrong, bootstrap_timeout_ms=2_000).close()
+
+    @pytest.mark.kafka
+    @needs(TOOLS_LIBS)
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
+    def test_java_logs_in_as_the_page_says(
+        self, cluster: LocalCluster, authority: Authority, mechanism: str, tmp_path: Path
+    ):
+        (block,) = [part for part in PAGE.read_text().split("```") if part.startswith("text\nsecurity.protocol")]
+        settings = block.removeprefix("text\n").replace("/etc/raftlog/ca.pem", str(authority.ca_file))
+        if mechanism == "PLAIN":
+            settings = settings.replace("scram.ScramLoginModule", "plain.PlainLoginModule")
+        settings = settings.replace("SCRAM-SHA-512", mechanism).replace('username="alice"', 'username="ruled"')
+        for password, lists in ((PASSWORDS["ruled"], True), ("wrong-secret", False)):
+            (tmp_path / "client.properties").write_text(settings.replace("...", password))
+            line = ["org.apache.kafka.tools.TopicCommand", "--list", "--bootstrap-server", servers(cluster)]
+            line += ["--command-config", str(tmp_path / "client.properties")]
+            ran = subprocess.run([*JAVA, *line], capture_output=True, text=True, timeout=60, check=False)
+            assert (ran.returncode == 0, TOPIC in ran.stdout) == (lists, lists), ran.stdout + ran.stderr
+            assert lists or "is wrong" in ran.stdout + ran.stderr
 
     def test_a_changed_password_ends_a_connection_and_the_new_one_counts(
         self, cluster: LocalCluster, authority: Authority

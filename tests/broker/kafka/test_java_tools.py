@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from raftlog.cli.local_cluster import LocalCluster
+from tests.broker.kafka.committed_records import servers
+from tests.broker.kafka.java_support import JAVA, TOOLS_LIBS, needs
 
-LIBS = Path(__file__).parents[3] / ".tools" / "kafka-tools" / "libs"
 TOOLS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
@@ -28,7 +29,7 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.kafka,
     pytest.mark.timeout(240),
-    pytest.mark.skipif(not LIBS.exists(), reason="needs scripts/install-kafka-tools.sh"),
+    needs(TOOLS_LIBS),
 ]
 
 
@@ -36,13 +37,12 @@ class Tools:
     """Runs the tools."""
 
     def __init__(self, cluster: LocalCluster) -> None:
-        self.servers = cluster.bootstrap.replace("http://", "")
+        self.servers = servers(cluster)
 
     def __call__(self, line: str, *more: str, fails: bool = False, types: str = "") -> str:
         """Run a tool with its arguments and input; return what it writes."""
         name, *arguments = line.split()
-        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{LIBS}/*", TOOLS[name]]
-        command += ["--bootstrap-server", self.servers, *arguments, *more]
+        command = [*JAVA, TOOLS[name], "--bootstrap-server", self.servers, *arguments, *more]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, input=types)
         written = done.stdout + done.stderr
         failed = done.returncode != 0 or "Exception" in written

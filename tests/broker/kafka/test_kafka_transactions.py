@@ -20,10 +20,11 @@ from kafka import KafkaProducer
 
 from raftlog.blocking import Admin
 from raftlog.cli.local_cluster import LocalCluster
+from tests.broker.kafka.committed_records import committed_records, servers
+from tests.broker.kafka.java_support import JAVA, TOOLS_LIBS, needs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kafka]
 SOON_S = 30
-LIBS = sorted(Path(__file__).parents[3].glob(".tools/kafka*/libs"))
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +32,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, stall_file: Path) -> Itera
     assert stall_file.exists()
     with LocalCluster(tmp_path_factory.mktemp("kafka") / "cluster", controllers=1, brokers=3, port=0) as cluster:
         yield cluster
-
-
-def places(cluster: LocalCluster) -> str:
-    return cluster.bootstrap.replace("http://", "")
 
 
 def a_topic(cluster: LocalCluster, name: str, partitions: int = 2) -> str:
@@ -45,38 +42,15 @@ def a_topic(cluster: LocalCluster, name: str, partitions: int = 2) -> str:
 
 def producer(cluster: LocalCluster, name: str, **settings: Any) -> confluent_kafka.Producer:
     made = confluent_kafka.Producer(
-        {"bootstrap.servers": places(cluster), "transactional.id": name, "linger.ms": 2} | settings
+        {"bootstrap.servers": servers(cluster), "transactional.id": name, "linger.ms": 2} | settings
     )
     made.init_transactions(SOON_S)
     return made
 
 
 def committed(cluster: LocalCluster, topic: str, partitions: int = 2) -> list[bytes]:
-    """Return what a consumer with read_committed finds up to the end of each partition, sorted."""
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": places(cluster),
-            "group.id": "none",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, one, confluent_kafka.OFFSET_BEGINNING) for one in range(partitions)])
-    found, ended, deadline = list[bytes](), set[int](), time.monotonic() + SOON_S
-    while len(ended) < partitions and time.monotonic() < deadline:
-        message = consumer.poll(1)
-        if message is None:
-            continue
-        if message.error() is None:
-            found.append(message.value())
-        elif message.error().code() == KafkaError._PARTITION_EOF:
-            ended.add(message.partition())
-        else:
-            raise AssertionError(message.error())
-    consumer.close()
-    assert len(ended) == partitions
-    return sorted(found)
+    """Return the values that a consumer with `read_committed` finds, sorted."""
+    return sorted(message.value() for message in committed_records(cluster, topic, partitions))
 
 
 def test_confluent_commits_and_aborts_many_transactions_in_one_epoch(cluster: LocalCluster):
@@ -126,7 +100,7 @@ def test_a_second_producer_fences_the_first_and_aborts_its_transaction(cluster: 
 
 async def test_aiokafka_and_kafka_python_commit_and_abort(cluster: LocalCluster):
     topic = a_topic(cluster, "others")
-    async with AIOKafkaProducer(bootstrap_servers=places(cluster), transactional_id="aio") as sender:
+    async with AIOKafkaProducer(bootstrap_servers=servers(cluster), transactional_id="aio") as sender:
         for number in range(4):
             await sender.begin_transaction()
             for one in range(2):
@@ -134,7 +108,7 @@ async def test_aiokafka_and_kafka_python_commit_and_abort(cluster: LocalCluster)
             await (sender.abort_transaction() if number == 1 else sender.commit_transaction())
 
     def with_python() -> None:
-        sender = KafkaProducer(bootstrap_servers=places(cluster), transactional_id="python")
+        sender = KafkaProducer(bootstrap_servers=servers(cluster), transactional_id="python")
         sender.init_transactions()
         for number in range(4):
             sender.begin_transaction()
@@ -148,18 +122,16 @@ async def test_aiokafka_and_kafka_python_commit_and_abort(cluster: LocalCluster)
     assert await asyncio.to_thread(committed, cluster, topic) == sorted(expected)
 
 
-@pytest.mark.skipif(not LIBS, reason="needs Kafka's jars in .tools")
+@needs(TOOLS_LIBS)
 def test_java_adds_partitions_by_its_batches_and_gets_a_new_epoch_from_each_end(cluster: LocalCluster):
     """Java 4 has transactions of the second kind (KIP-890, TV2)."""
     topic = a_topic(cluster, "java")
-    program = [str(Path(__file__).with_name("Transactional.java")), places(cluster), topic, "java"]
-    done = subprocess.run(
-        ["java", "-cp", f"{LIBS[0]}/*", *program], capture_output=True, text=True, timeout=90, check=False
-    )
+    program = [str(Path(__file__).with_name("Transactional.java")), servers(cluster), topic, "java"]
+    done = subprocess.run([*JAVA, *program], capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     expected = [b"%d-%d" % (number, one) for number in range(20) if number % 3 < 2 for one in range(10)]
     assert committed(cluster, topic) == sorted(expected)
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": places(cluster), "group.id": "java"})
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers(cluster), "group.id": "java"})
     (offset,) = consumer.committed([TopicPartition(topic, 0)], SOON_S)
     assert offset.offset == 19
     consumer.close()
@@ -169,7 +141,7 @@ def transform(cluster: LocalCluster, source: str, target: str, group: str, stop_
     """Copy `source` to `target`, with the offsets in each transaction; return how many transactions were committed."""
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": places(cluster),
+            "bootstrap.servers": servers(cluster),
             "group.id": group,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
@@ -203,7 +175,7 @@ def transform(cluster: LocalCluster, source: str, target: str, group: str, stop_
 
 def test_consume_transform_produce_copies_each_record_once(cluster: LocalCluster):
     source, target = a_topic(cluster, "source"), a_topic(cluster, "target")
-    plain = confluent_kafka.Producer({"bootstrap.servers": places(cluster)})
+    plain = confluent_kafka.Producer({"bootstrap.servers": servers(cluster)})
     values = [b"%03d" % number for number in range(200)]
     for number, value in enumerate(values):
         plain.produce(source, value, partition=number % 2)
