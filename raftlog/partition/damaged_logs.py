@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, StorageError
+from raftlog.errors import DamagedDataError, StorageError
 from raftlog.model import BrokerId, LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.damage import may_refetch
 from raftlog.partition.damage import DamageTracker
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.partition.storage.log_files import is_of_the_disk
 from raftlog.partition.storage.log_start import move_log_start
 from raftlog.partition.storage.repair import ClosedLog, OpenLog
 
@@ -73,7 +73,7 @@ class DamagedOpenLog:
     async def unrepairable(self) -> bool:
         self._keeper.mark_unrepairable(self.key)
         failure = self._replica.log.failure
-        if failure is not None and _is_of_the_disk(failure):
+        if failure is not None and is_of_the_disk(failure):
             self._on_disk_failure(failure)
         return False
 
@@ -138,10 +138,3 @@ class DamagedClosedLog:
 
     def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:
         return move_log_start(self.folder, start, epoch)
-
-
-def _is_of_the_disk(failure: StorageError) -> bool:
-    """Return whether a failure concerns the whole disk: not damage of one log, a full disk or a closed log."""
-    return not isinstance(failure, LogClosedError | DiskFullError) and not isinstance(
-        failure.__cause__, CorruptBatchError
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from raftlog.config import ReplicationConfig
 from raftlog.errors import CorruptBatchError, DiskFullError, ErrorCode, RaftlogError, StorageError
@@ -68,7 +68,6 @@ class LeaderFetcher:
         local: LocalBroker,
         session: HttpSession,
         config: ReplicationConfig,
-        on_disk_failure: Callable[[StorageError], None],
         throttle: Throttle | None = None,
         metrics: PartitionMetrics | None = None,
     ) -> None:
@@ -76,7 +75,6 @@ class LeaderFetcher:
         self._local = local
         self._session = session
         self._config = config
-        self._on_disk_failure = on_disk_failure
         self._throttle = throttle or Throttle()
         self._metrics = metrics or PartitionMetrics()
         self._replicas: dict[TopicIdPartition, Replica] = {}
@@ -328,13 +326,13 @@ class LeaderFetcher:
             for seconds in times:
                 self._metrics.sync.observe(seconds)
             for replica, error in failures:
-                if isinstance(error, DiskFullError) and replica.log.failure is None:
-                    self._unsynced[replica.assignment.key] = None  # No descriptor was free: nothing is lost.
-                    continue
+                if isinstance(error, DiskFullError):
+                    if replica.log.failure is None:
+                        self._unsynced[replica.assignment.key] = None  # No descriptor was free: nothing is lost.
+                    continue  # A log that could not start over has nothing to sync; the next fetch tries it again.
                 self._positions.leave(replica.assignment.key)  # Its next position would acknowledge unsynced records.
                 if not isinstance(error, LogClosedError):
-                    _log.error("%s goes offline: %s", replica.assignment.topic_partition, error.message)
-                    self._on_disk_failure(error)
+                    replica.on_storage_failure(error)
             if self._unsynced and failures:
                 await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
 

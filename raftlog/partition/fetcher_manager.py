@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from raftlog.config import ReplicationConfig
-from raftlog.errors import StorageError
 from raftlog.model import BrokerId, BrokerRegistration
 from raftlog.partition.core.throttle import Throttle
 from raftlog.partition.fetcher import LeaderFetcher
@@ -29,7 +28,6 @@ class FetcherManager:
         local: LocalBroker,
         session: HttpSession,
         config: ReplicationConfig,
-        on_disk_failure: Callable[[StorageError], None],
         tasks: Tasks,
         metrics: PartitionMetrics,
     ) -> None:
@@ -37,7 +35,6 @@ class FetcherManager:
         self._local = local
         self._session = session
         self._config = config
-        self._on_disk_failure = on_disk_failure
         self._tasks = tasks
         self._metrics = metrics
         self._running: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
@@ -63,7 +60,6 @@ class FetcherManager:
             local=self._local,
             session=self._session,
             config=self._config,
-            on_disk_failure=self._on_disk_failure,
             throttle=self.throttle,
             metrics=self._metrics,
         )

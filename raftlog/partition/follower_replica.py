@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, StorageError
+from raftlog.errors import StorageError
 from raftlog.model import Offset, PartitionAssignment
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.core.producers import ProducerStates
@@ -14,7 +14,7 @@ from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.readable_replica import ReadableReplica
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.partition.storage.log_files import is_of_the_disk
 from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.partition.waiters import Notifier
 from raftlog.record import iter_batches, parse_header, parse_marker, verify_payload_crc
@@ -121,23 +121,22 @@ class FollowerReplica(ReadableReplica):
 
     @contextmanager
     def _failing_on_disk_errors(self) -> Iterator[None]:
-        """Report a disk failure when a write fails, so that the broker shuts down and others lead.
-
-        A full disk is no failure: space may be freed. Nor is damage: it concerns this log only, which is repaired.
-        """
+        """Report a disk failure when a write fails."""
         try:
             yield
-        except (DiskFullError, DamagedDataError, LogClosedError):
-            raise
         except StorageError as error:
-            if not isinstance(error.__cause__, CorruptBatchError):
+            if is_of_the_disk(error):
                 self.on_storage_failure(error)
             raise
 
     def on_storage_failure(self, error: StorageError) -> None:
-        """Report that a sync or write failed: the content of the disk is unknown, so the broker shuts down."""
+        """Report that a sync or write failed: the content of the disk is unknown, so the broker shuts down.
+
+        A full disk does not end the broker: space may be freed. Nor does damage: it concerns this log only.
+        """
         _log.error("%s: %s", self.assignment.topic_partition, error.message)
-        self._observer.on_disk_failure(error)
+        if is_of_the_disk(error):
+            self._observer.on_disk_failure(error)
 
     def _after_truncation(self) -> None:
         # First: a damaged batch may end the recovery of the producers.

@@ -48,14 +48,12 @@ class LogCleaner:
         *,
         replicas: Callable[[], Iterable[Replica]],
         clock: Clock,
-        on_disk_failure: Callable[[StorageError], None],
         metrics: PartitionMetrics | None = None,
     ) -> None:
         self._metrics = metrics or PartitionMetrics()
         self._settings = settings
         self._replicas = replicas
         self._clock = clock
-        self._on_disk_failure = on_disk_failure
         self._retry_at_ms: dict[TopicIdPartition, int] = {}
         self._free_at = 0.0
 
@@ -92,7 +90,7 @@ class LogCleaner:
         self._retry_at_ms[replica.assignment.key] = self._clock.monotonic_ms() + rest_ms
         failed = replica.log.failure is not None or isinstance(error, FailedSyncError)
         if failed and isinstance(error, StorageError):
-            self._on_disk_failure(error)
+            replica.on_storage_failure(error)
 
     async def _dirtiest(self, most: int) -> list[Replica]:
         """Return the replicas whose logs need compaction, the dirtiest first, at most `most`."""

@@ -88,7 +88,6 @@ class ReplicaManager:
             local=local,
             session=ports.session,
             config=settings.replication,
-            on_disk_failure=ports.on_disk_failure,
             tasks=self._tasks,
             metrics=ports.metrics,
         )
@@ -97,7 +96,6 @@ class ReplicaManager:
             settings.cleaner,
             replicas=self._open_replicas,
             clock=ports.clock,
-            on_disk_failure=ports.on_disk_failure,
             metrics=ports.metrics,
         )
         self.scrubber = Scrubber(settings.scrub, replicas=self._open_replicas, clock=ports.clock)

@@ -59,7 +59,6 @@ def fetcher(leader: Leader) -> LeaderFetcher:
         local=SimpleNamespace(broker_id=1, broker_epoch=7),  # type: ignore[arg-type]
         session=leader,  # type: ignore[arg-type]
         config=ReplicationConfig(replica_fetch_backoff_ms=1),
-        on_disk_failure=lambda error: pytest.fail(str(error)),
     )
 
 

@@ -243,7 +243,6 @@ def cleaner(*solos: Solo, **settings: int) -> LogCleaner:
         CleanerSettings(**settings),  # type: ignore[arg-type]
         replicas=lambda: [solo.replica for solo in solos],
         clock=solos[0].clock,
-        on_disk_failure=lambda _: None,
     )
 
 

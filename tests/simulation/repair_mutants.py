@@ -9,7 +9,7 @@ from typing import Any
 from mutating import mutant, told_by
 
 from raftlog.metadata_quorum.raft import journal
-from raftlog.partition import damaged_logs, repair
+from raftlog.partition import damaged_logs, fetcher, follower_replica, repair
 from raftlog.partition.core import repair as core_repair
 from raftlog.partition.scrubber import Scrubber
 from raftlog.partition.storage import batch_scan, behind_damage, log_start, repair_source, scrub, verified_reads
@@ -35,6 +35,19 @@ def a_repaired_batch_is_not_checked(patch: Any) -> None:
     """Another replica's bytes are written without a check; they are damaged too, and the replica resigns."""
     patch(repair_source, "_whole", lambda read, position, header, _: read(header.batch_length, position))
     patch(core_repair, "verify_payload_crc", lambda *_: None)
+
+
+@told_by("tests/partition/test_damage_with_syncs.py")
+@mutant
+def damage_of_one_log_ends_the_broker(patch: Any) -> None:
+    patch(follower_replica, "is_of_the_disk", lambda _: True)
+
+
+@told_by("tests/partition/test_damage_with_syncs.py")
+@mutant
+def a_log_that_cannot_start_over_is_not_followed(patch: Any) -> None:
+    """A follower gives up a log whose disk was full when it began again."""
+    patch.edit(fetcher.LeaderFetcher._sync_all, "isinstance(error, DiskFullError)", "False")
 
 
 @told_by("tests/partition/storage/test_verified_reads.py")

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from raftlog.config import TopicConfig
-from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StorageError
+from raftlog.errors import CorruptBatchError, DamagedDataError, OffsetOutOfRangeError, StorageError
 from raftlog.model import NO_LEADER_EPOCH, AbortedTransaction, LeaderEpoch, Offset
 from raftlog.partition.storage.batch_reads import (
     FoundRecord,
@@ -272,7 +272,7 @@ class PartitionLog(SegmentedLog):
             markers = _markers(content, headers)
             active.write(content)
         except CorruptBatchError as error:
-            raise StorageError(f"{self.folder} is damaged; nothing was appended: {error.message}") from error
+            raise DamagedDataError(f"{self.folder} is damaged; nothing was appended: {error.message}") from error
         except OSError as error:
             try:
                 active.cut(active.size)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raftlog.config import TopicConfig
-from raftlog.errors import CorruptBatchError, StorageError
+from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.epochs import EpochTable, require_epochs
@@ -41,6 +41,11 @@ INDEX_EVERY_BYTES = 4 << 20
 
 class LogClosedError(StorageError):
     """The log was closed on purpose; no disk failure."""
+
+
+def is_of_the_disk(error: StorageError) -> bool:
+    """Return whether an error means that a disk has failed: not a full one, nor damage or the end of one log."""
+    return not isinstance(error, LogClosedError | DiskFullError | DamagedDataError)
 
 
 class LogFiles:
@@ -295,7 +300,11 @@ class LogFiles:
 
     def _fail(self, error: Exception, what: str) -> StorageError:
         """Mark the log as failed and return the error: the content of the files is unknown."""
-        family = FailedSyncError if isinstance(error, SyncError | FailedSyncError) else StorageError
+        family = StorageError
+        if isinstance(error, CorruptBatchError):
+            family = DamagedDataError
+        elif isinstance(error, SyncError | FailedSyncError):
+            family = FailedSyncError
         reason = error.strerror if isinstance(error, OSError) else None
         self._failure = family(f"{self.folder}: {what}; the log takes no more appends: {reason or error}")
         return self._failure

@@ -1,0 +1,143 @@
+"""Damage that keeps a log from being truncated, and syncs of that log: only a failed disk ends the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from replica_support import Solo
+
+from raftlog.config import ReplicationConfig
+from raftlog.errors import DamagedDataError, DiskFullError, UnreachableError
+from raftlog.model import Address
+from raftlog.partition.fetcher import LeaderFetcher
+from raftlog.record import NewRecord, build_batch, stamp
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+def batch_at(offset: int) -> bytearray:
+    batch = bytearray(build_batch([NewRecord(b"x" * 100)]))
+    stamp(batch, base_offset=offset, leader_epoch=0)
+    return batch
+
+
+def damage(folder: Path) -> None:
+    """Change a bit of the first batch's header."""
+    segment = next((folder / "t-0").glob("*.log"))
+    content = bytearray(segment.read_bytes())
+    content[8] ^= 1
+    segment.write_bytes(content)
+
+
+class SlowSync:
+    """Syncs wait until `go`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began, self.go = 0, threading.Event()
+        real = os.fdatasync
+
+        def fdatasync(descriptor: int) -> None:
+            self.began += 1
+            assert self.go.wait(10)
+            real(descriptor)
+
+        monkeypatch.setattr(os, "fdatasync", fdatasync)
+
+
+async def test_a_former_leader_that_syncs_on_and_cannot_be_truncated_ends_no_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Found by seed 832 of the simulator: a leader was paused; as a follower it met damage while its sync went on."""
+    solo, slow = Solo(tmp_path), SlowSync(monkeypatch)
+    await solo.append("x", acks=0)
+    await until(lambda: slow.began == 1)
+    await solo.append("y", acks=0)  # It waits for another sync.
+    damage(tmp_path)
+    solo.change(leader=2, leader_epoch=1)
+    with pytest.raises(DamagedDataError, match="cannot be truncated"):
+        solo.replica.truncate_to(1)
+    slow.go.set()
+    await until(lambda: not solo.tasks._tasks)  # The sync has ended.
+    assert solo.replica.damage is not None
+    assert solo.failures == []
+    await solo.close()
+
+
+class Silent:
+    """A leader that cannot be reached; notes which partitions are requested."""
+
+    def __init__(self) -> None:
+        self.requested: list[int] = []
+
+    async def call_frame(self, *_: Any, message: Any, **__: Any) -> Any:
+        self.requested.append(len(message.partitions))
+        raise UnreachableError("no such broker")
+
+
+async def pull(solo: Solo, leader: Silent) -> None:
+    """Follow broker 2 until it was asked twice, or the replica is not followed any more."""
+    fetcher = LeaderFetcher(
+        SimpleNamespace(broker_id=2, internal=Address("127.0.0.1", 1)),  # type: ignore[arg-type]
+        local=SimpleNamespace(broker_id=1, broker_epoch=7),  # type: ignore[arg-type]
+        session=leader,  # type: ignore[arg-type]
+        config=ReplicationConfig(replica_fetch_backoff_ms=1),
+    )
+    fetcher.follow([solo.replica])
+    pulling = asyncio.create_task(fetcher.run())
+    await until(lambda: len(leader.requested) > 1 or fetcher._positions.is_empty)
+    pulling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await pulling
+
+
+async def test_a_follower_with_an_unsynced_end_that_cannot_be_truncated_ends_no_broker(tmp_path: Path):
+    solo, leader = Solo(tmp_path, leader=2), Silent()
+    for offset in range(2):
+        solo.replica.log.append(batch_at(offset))
+    damage(tmp_path)
+    with pytest.raises(DamagedDataError, match="cannot be truncated"):
+        solo.replica.truncate_to(1)
+    await pull(solo, leader)
+    assert leader.requested == [], "its position would acknowledge records that are not synced"
+    assert solo.failures == []
+    await solo.close()
+
+
+async def test_a_follower_that_cannot_start_over_on_a_full_disk_ends_no_broker_and_is_followed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    solo, leader = Solo(tmp_path, leader=2), Silent()
+    for offset in range(2):
+        solo.replica.log.append(batch_at(offset))
+
+    real, written = os.replace, list[Path]()
+
+    def replace_file(source: Path, target: Path) -> None:
+        if written:  # The first file is the checkpoint that lets the log be emptied.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written.append(target)
+        real(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", replace_file)
+        with pytest.raises(DiskFullError):
+            solo.replica.start_over_at(9)
+        assert isinstance(solo.replica.log.failure, DiskFullError)
+        await pull(solo, leader)
+    assert set(leader.requested) == {1}
+    assert solo.failures == []
+    solo.replica.start_over_at(9)
+    assert solo.replica.log.log_end_offset == 9
+    await solo.close()
