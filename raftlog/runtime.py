@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, contextmanager
 from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
-from raftlog.errors import RaftlogError
+from raftlog.errors import RaftlogError, RetriableError
 from raftlog.request_marks import current_marks
 
 _log = logging.getLogger(__name__)
@@ -177,9 +177,15 @@ class Tasks:
         An `awaited` task belongs to the request that starts it, and has its marks; any other outlives it, and has none.
         An exception is logged with its traceback. A `RaftlogError` of an `awaited` task is not: the awaiting caller
         gets it, or has disconnected.
+
+        Raises:
+            RetriableError: the owner has closed, and the task would be awaited: a request came while a node shuts down.
+            RuntimeError: the owner has closed.
         """
         if self._closed:
             work.close()
+            if awaited:
+                raise RetriableError(f"{self._owner} is closed; nothing was done")
             raise RuntimeError(f"{self._owner} is closed: cannot start {name}")
         context = copy_context()
         if not awaited:

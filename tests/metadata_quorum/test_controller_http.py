@@ -10,7 +10,7 @@ import pytest
 from aiohttp.test_utils import TestServer
 from controller_support import Bench
 
-from raftlog.errors import ErrorCode, RaftlogError, StaleRouteError
+from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError
 from raftlog.metadata_quorum.http import ControllerRoutes
 from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.metadata_quorum.records import FEATURE_LEVEL
@@ -235,3 +235,14 @@ async def test_our_own_bug_answers_500_and_says_nothing_of_the_inside(
     assert answer.status == 500
     assert "secret" not in text
     assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_request_while_the_controller_shuts_down_is_told_to_come_again(
+    listener: Listener, caplog: pytest.LogCaptureFixture
+):
+    """It was a 500 with a traceback in the log."""
+    await listener.tasks.close()
+    with pytest.raises(RetriableError, match="listener is closed; nothing was done") as caught:
+        await listener.registered(1)
+    assert caught.value.http_status == 503
+    assert "Traceback" not in caplog.text
