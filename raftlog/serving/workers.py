@@ -28,14 +28,15 @@ INLINE_BYTES = 32 << 10
 _WORKERS = ThreadPoolExecutor(2, thread_name_prefix="requests")
 _STREAMS = ThreadPoolExecutor(2, thread_name_prefix="streams")
 _SECRETS_NICE = 10
-"""The priority of the thread for passwords: on a busy machine it gets a tenth of what another thread gets."""
+"""How much lower the priority of the thread for passwords is: on a busy machine it gets a tenth of another thread."""
 
 
 def _yield_processors() -> None:
     if sys.platform != "linux":
         return  # It would change the priority of the whole process.
     with suppress(OSError):  # A sandbox may forbid it.
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _SECRETS_NICE)
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + _SECRETS_NICE))
 
 
 _SECRETS = ThreadPoolExecutor(1, thread_name_prefix="passwords", initializer=_yield_processors)

@@ -97,9 +97,10 @@ def test_the_collector_is_as_it_was_found():
 async def test_if_one_of_them_fails_the_others_are_cancelled_and_nothing_is_left_to_the_collector(
     caplog: pytest.LogCaptureFixture,
 ):
-    ended = list[int]()
+    began, ended = list[int](), list[int]()
 
     async def work(number: int) -> None:
+        began.append(number)
         try:
             if number in (0, 5):  # One fails before the last one begins, and one after it.
                 raise ValueError(number)
@@ -114,7 +115,9 @@ async def test_if_one_of_them_fails_the_others_are_cancelled_and_nothing_is_left
             await concurrently([work(number) for number in range(6)], each=4)
         del failed
         await asyncio.sleep(0)
-        assert sorted(ended) == list(range(6))
+        # From Python 3.12 on, the last two are cancelled before they begin.
+        assert began in (list(range(4)), list(range(6)))
+        assert sorted(ended) == began
         assert len(asyncio.all_tasks()) == 1
         assert not [left for left in gc.get_objects() if isinstance(left, ValueError)]
     finally:
