@@ -60,6 +60,8 @@ class Fetcher:
     """Partitions that keep their positions but are not fetched."""
     _interrupted: bool = field(init=False, default=False)
     _refreshing: asyncio.Task[None] | None = field(init=False, default=None)
+    _leaderless: set[str] = field(init=False, default_factory=set)
+    """Topics with a partition that has no leader by the cached metadata. Their other partitions are fetched."""
     _refused: RaftlogError | None = field(init=False, default=None)
     """A metadata error that a retry does not fix; `wait` raises it."""
     _in_flight: dict[Address, asyncio.Task[None]] = field(init=False, default_factory=dict)
@@ -159,14 +161,22 @@ class Fetcher:
 
     def _refresh(self) -> None:
         """Refresh stale metadata in the background, so that a wait for records does not take longer."""
-        is_asking = self._refreshing is not None and not self._refreshing.done()
-        if not is_asking and any(self.connection.is_stale(topic) for topic in self._topics()):
+        if self._refreshing is not None and not self._refreshing.done():
+            return
+        if any(self.connection.is_stale(topic) for topic in self._topics()):
             self._refreshing = self._tasks.spawn(self._ask_metadata(), name="refresh")
+        elif self._leaderless:
+            self._refreshing = self._tasks.spawn(self._ask_leaders(sorted(self._leaderless)), name="ask leaders")
 
-    async def _ask_metadata(self) -> None:
+    async def _ask_leaders(self, topics: list[str]) -> None:
+        """Ask for new leaders after a rest; meanwhile the partitions that have leaders are fetched."""
+        await asyncio.sleep(REFRESH_REST_S)
+        await self._ask_metadata(topics, max_age_s=REFRESH_REST_S / 2)
+
+    async def _ask_metadata(self, topics: list[str] | None = None, *, max_age_s: float = METADATA_MAX_AGE_S) -> None:
         """Refresh once; `wait` starts the next attempt."""
         try:
-            await self.connection.refresh(self._topics())
+            await self.connection.refresh(self._topics() if topics is None else topics, max_age_s=max_age_s)
         except RaftlogError as error:
             if not error.retriable:
                 self._refused = error
@@ -182,7 +192,7 @@ class Fetcher:
         """
         ready = {fetch.partition for fetch in islice(self.completed, begun, None)}
         failed = {failure.partition for failure in self.failures}
-        unread = set[Address]()
+        unread, leaderless = set[Address](), set[str]()
         wanted: dict[Address, dict[TopicPartition, FetchPosition]] = defaultdict(dict)
         for partition, position in self.positions.items():
             if partition in failed or self.connection.is_stale(partition.topic):
@@ -191,11 +201,12 @@ class Fetcher:
                 continue
             address = position.replica_now() or self.connection.leader(*partition)
             if address is None:
-                self.connection.forget_leader_of([partition.topic])
+                leaderless.add(partition.topic)
             elif partition in ready:
                 unread.add(address)
             elif partition not in self.paused and address not in self._in_flight:
                 wanted[address][partition] = position
+        self._leaderless = leaderless
         for address, requested in wanted.items():
             if address in unread or self.connection.session.throttles.left_s(address) > 0:
                 continue

@@ -77,8 +77,10 @@ class GroupSession:
         self._take_again_s = 0.0
         self._take_failed = False
         """Whether new partitions wait for a start offset, and a warning was logged."""
-        self._assigning: asyncio.Future[None] | None = None
-        """The call of `on_assigned` that has not ended."""
+        self._step: asyncio.Future[None] | None = None
+        """The change of partitions that has not ended: a call for records that is cancelled leaves it running."""
+        self._assigning = False
+        """Whether that step is the call of `on_assigned`."""
         self._tasks = Tasks("group commits")
         self.commits = GroupCommits(
             self.member, reader, self.counters, timeout_ms=options.timeout_ms, tasks=self._tasks
@@ -92,9 +94,10 @@ class GroupSession:
     async def close(self, *, commit: bool) -> None:
         """Commit if commits are automatic, and leave the group. Without an answer, the session times out."""
         try:
-            if self._assigning is not None:
-                self._assigning.cancel()
-                await asyncio.wait([self._assigning])
+            if self._step is not None and self._step is not asyncio.current_task():
+                if self._assigning:
+                    self._step.cancel()
+                await asyncio.wait([self._step])
             automatic = commit and self._options.auto_commit_interval_ms is not None
             if automatic and self.membership.phase == "member":
                 await self.commits.commit_quietly(self.positions(self.membership.owned))
@@ -134,7 +137,7 @@ class GroupSession:
     @property
     def has_due_work(self) -> bool:
         """Whether `run_due_work` must run before the next record is returned."""
-        if self.must_rebalance or self._assigning is not None:
+        if self.must_rebalance or self._step is not None:
             return True
         return self._options.auto_commit_interval_ms is not None and self._now_s() >= self._commit_due_s
 
@@ -145,12 +148,12 @@ class GroupSession:
             RaftlogError: the membership has failed for good, or no starting offset can be found.
         """
         self.member.raise_failure()
-        await self._assigned()
+        await self._finish_step()
         if self.membership.phase == "lost":
-            await self._lose()
+            await self._uncancelled(self._lose())
         while self.membership.reconciling and not self.waits_to_take:
             if revoked := self.membership.owned - self.membership.target:
-                await self._give_up(revoked)
+                await self._uncancelled(self._give_up(revoked))
             else:
                 await self._take(self.membership.target - self.membership.owned)
         if self.has_due_work and self.membership.phase == "member":
@@ -181,11 +184,26 @@ class GroupSession:
         self.membership.released(revoked)
         self.member.heartbeat_now()
 
+    async def _uncancelled(self, step: Awaitable[None], *, assigning: bool = False) -> None:
+        """Finish a step that may call the application, even if the call for records is cancelled meanwhile.
+
+        The next call waits for it. Otherwise a callback that takes longer than the calls would begin again each time.
+        """
+        self._step, self._assigning = asyncio.ensure_future(step), assigning
+        await self._finish_step()
+
+    async def _finish_step(self) -> None:
+        if (step := self._step) is not None:
+            await asyncio.wait([step])
+            self._step = None
+            step.result()
+
     async def _take(self, added: frozenset[TopicPartition]) -> None:
-        """Start reading new partitions at the group's committed offsets."""
+        """Start reading new partitions at the group's committed offsets; those without an answer wait for later."""
+        deadline = self._now_s() + TAKE_S
         try:
-            async with asyncio.timeout(TAKE_S):
-                offsets, epochs = await self.starting_offsets(added)
+            async with asyncio.timeout_at(deadline):
+                offsets, epochs, missing = await self._committed_starts(added)
         except FencedError as error:
             if error.code not in FENCED:
                 raise
@@ -194,7 +212,12 @@ class GroupSession:
         except (RetriableError, TimeoutError) as error:
             self._take_later(added, error)
             return
-        self._take_again_s, self._take_failed = 0.0, False
+        found, late = await self._reader.offsets_in_time(missing, self._options.reset, deadline)
+        if late is not None:
+            self._take_later(missing - found.keys(), late)
+        else:
+            self._take_again_s, self._take_failed = 0.0, False
+        offsets |= found
         still = {partition: offset for partition, offset in offsets.items() if partition in self.membership.target}
         self._reader.begin(still, epochs)
         self.membership.acquired(still)
@@ -204,17 +227,10 @@ class GroupSession:
             self.member.heartbeat_now()
 
     async def _call_assigned(self, added: Iterable[TopicPartition]) -> None:
-        """Call `on_assigned`. A cancelled call for records leaves it running: no record is returned before it ends."""
+        """Call `on_assigned`. No record is returned before it ends."""
         callback = self._options.on_assigned
         if callback is not None and inspect.isawaitable(result := callback(sorted(added))):
-            self._assigning = asyncio.ensure_future(result)
-            await self._assigned()
-
-    async def _assigned(self) -> None:
-        if (assigning := self._assigning) is not None:
-            await asyncio.wait([assigning])
-            self._assigning = None
-            assigning.result()
+            await self._uncancelled(result, assigning=True)
 
     def _take_later(self, added: Iterable[TopicPartition], error: Exception) -> None:
         """Retry new partitions later; the consumer keeps reading its other partitions."""
@@ -243,20 +259,32 @@ class GroupSession:
 
         The second item has the leader epochs of the records before, where they were committed.
         """
-        offsets, epochs = {}, {}
+        offsets, epochs, missing = await self._committed_starts(partitions)
+        if missing and self._options.reset is not None:
+            offsets |= await self._reader.offsets(missing, self._options.reset)
+        return offsets, epochs
+
+    async def _committed_starts(
+        self, partitions: frozenset[TopicPartition]
+    ) -> tuple[dict[TopicPartition, Offset], dict[TopicPartition, LeaderEpoch], frozenset[TopicPartition]]:
+        """Return the committed offsets, their leader epochs, and the partitions without one.
+
+        Raises:
+            OffsetOutOfRangeError: one has none, and `auto_offset_reset` is none.
+        """
+        offsets: dict[TopicPartition, Offset] = {}
+        epochs: dict[TopicPartition, LeaderEpoch] = {}
         for item in await self.commits.committed(sorted(partitions)):  # Sets have another order in each process.
             if item.offset >= 0 and (partition := TopicPartition(item.topic, item.partition)) in partitions:
                 offsets[partition], epochs[partition] = item.offset, item.leader_epoch
         self.commits.note_committed(offsets)
         missing = partitions - offsets.keys()
-        if not missing:
-            return offsets, epochs
-        if self._options.reset is None:
+        if missing and self._options.reset is None:
             raise OffsetOutOfRangeError(
                 f"group {self.group_id!r} has committed no offset of {', '.join(map(str, sorted(missing)))}, and "
                 "auto_offset_reset is none: commit one, or choose where to begin"
             )
-        return offsets | await self._reader.offsets(missing, self._options.reset), epochs
+        return offsets, epochs, missing
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         listed = list(partitions)

@@ -12,9 +12,9 @@ from raftlog import record
 from raftlog.client.completed_fetch import MOST_UNPACKED_BYTES, CompletedFetch
 from raftlog.client.connection import Connection
 from raftlog.client.core.epochs_read import EpochsRead
-from raftlog.client.fetching import Failure, Fetcher
+from raftlog.client.fetching import REFRESH_REST_S, Failure, Fetcher
 from raftlog.client.start_offsets import Start, offset_at
-from raftlog.errors import CorruptBatchError, ErrorCode
+from raftlog.errors import CorruptBatchError, ErrorCode, RetriableError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 from raftlog.record import Record
 from raftlog.runtime import concurrently
@@ -202,6 +202,29 @@ class PartitionReader:
         isolation = self.fetcher.isolation
         answers = await concurrently([offset_at(self.connection, p, at, isolation) for p in listed])
         return dict(zip(listed, answers, strict=True))
+
+    async def offsets_in_time(
+        self, partitions: Iterable[TopicPartition], at: Start | None, deadline: float
+    ) -> tuple[dict[TopicPartition, Offset], RetriableError | TimeoutError | None]:
+        """Return the offsets that leaders tell before `deadline` (the loop's time), and why others are missing.
+
+        A partition without a leader is not waited for: the next call asks for its leader again.
+        """
+        found, late = dict[TopicPartition, Offset](), list[RetriableError | TimeoutError]()
+
+        async def ask(partition: TopicPartition) -> None:
+            assert at is not None
+            try:
+                async with asyncio.timeout_at(deadline):
+                    if self.connection.leader(*partition) is None:
+                        await self.connection.refresh([partition.topic], max_age_s=REFRESH_REST_S)
+                    await self.connection.require_leader(*partition)
+                    found[partition] = await offset_at(self.connection, partition, at, self.fetcher.isolation)
+            except (RetriableError, TimeoutError) as error:
+                late.append(error)
+
+        await concurrently([ask(partition) for partition in sorted(partitions)])
+        return found, late[0] if late else None
 
     async def _decide(self, failure: Failure) -> None:
         out_of_range = failure.error.code is ErrorCode.OFFSET_OUT_OF_RANGE

@@ -14,6 +14,7 @@ from raftlog.client.core.backoff import backoff_ms
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError
 from raftlog.record.model import NewRecord
 from raftlog.runtime import Tasks
+from raftlog.wire.metadata import TopicInfo
 
 H = TypeVar("H")
 
@@ -90,8 +91,10 @@ class Routing(Generic[H]):
             self.discard(RetriableError("the producer was closed before the record was sent; it is not in the log"))
 
     async def _ask_until_known(self, topic: str) -> None:
+        """Ask for a topic's metadata until no record waits. A request outlives the records: later ones need it, too."""
         last: RaftlogError | None = None
-        attempt = 0
+        attempt = highest = 0
+        asking: asyncio.Task[TopicInfo] | None = None
         try:
             while self.is_asking(topic):
                 left_ms = self._waiting[topic][0].sent_ms + self._timeout_ms - _now_ms()
@@ -99,8 +102,11 @@ class Routing(Generic[H]):
                     async with asyncio.timeout(max(0, left_ms) / 1000):
                         if last is not None:
                             await asyncio.sleep(backoff_ms(attempt, jitter=random.random()) / 1000)  # noqa: S311
-                        highest = self._last_partition(topic)
-                        await self._connection.topic(topic, partition=highest)
+                        if asking is None or asking.done():
+                            highest = self._last_partition(topic)
+                            work = self._connection.topic(topic, partition=highest)
+                            asking = self._tasks.spawn(work, name=f"metadata of {topic}", awaited=True)
+                        await asyncio.shield(asking)
                 except TimeoutError:
                     self._expire(topic, last)
                 except RetriableError as error:

@@ -38,7 +38,7 @@ class Leader:
         self.asked.append([part.partition for part in message.partitions])
         raise StaleRouteError("not any more")
 
-    async def refresh(self, topics: list[str]) -> None:
+    async def refresh(self, topics: list[str], *, max_age_s: float) -> None:
         assert not self.is_silent
 
     def is_stale(self, topic: str) -> bool:
@@ -237,6 +237,47 @@ async def test_what_is_ready_is_not_held_back_to_hear_whom_to_ask_next():
     chunk = await reader.next_completed(5_000)
     assert [record.offset for record in reader.take(chunk, None)] == [0, 1]  # type: ignore[arg-type]
     assert log.positions == [{0: 0}]
+    await reader.fetcher.close()
+
+
+class Partly(Log):
+    """Leads all partitions but some, until `elected`."""
+
+    def __init__(self, *leaderless: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.leaderless, self.elected = {*leaderless}, False
+        self.refreshed = list[float]()
+
+    async def refresh(self, topics: list[str], *, max_age_s: float) -> None:
+        self.refreshed.append(max_age_s)
+        if self.elected:
+            self.leaderless.clear()
+
+    def leader(self, topic: str, partition: int) -> Address | None:  # type: ignore[override]
+        return None if partition in self.leaderless else LEADER
+
+    def forget_leader_of(self, topics: object) -> None:
+        raise AssertionError("the topic's other partitions have leaders")
+
+
+@pytest.mark.parametrize("leaderless", [0, 1, 2])
+async def test_a_partition_without_a_leader_stops_no_other_of_its_topic(leaderless: int):
+    log = Partly(leaderless, end=40)
+    reader = _reader(log)
+    reader.begin({TopicPartition("t", number): 0 for number in range(3)})
+    async with asyncio.timeout(10):
+        while len(log.positions) < 20:
+            chunk = await reader.next_completed(5_000)
+            reader.take(chunk, None)  # type: ignore[arg-type]
+    asked = {number for one in log.positions for number in one}
+    assert asked == {0, 1, 2} - {leaderless}
+    assert len(log.refreshed) < 20, "metadata is requested at intervals"
+    log.elected = True
+    async with asyncio.timeout(10):
+        while leaderless not in {number for one in log.positions for number in one}:
+            await reader.fetcher.wait(1_000)
+            reader.fetcher.completed.clear()
+            reader.fetcher.failures.clear()
     await reader.fetcher.close()
 
 

@@ -1,0 +1,169 @@
+"""A group's session between two records: partitions without a leader, and callbacks that outlast a call for records."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from raftlog.client import group_session
+from raftlog.client.core.membership import MemberOptions, Membership
+from raftlog.client.fetching import Fetcher
+from raftlog.client.group_session import GroupOptions, GroupSession
+from raftlog.client.reader import PartitionReader
+from raftlog.errors import ErrorCode, FencedError, StaleRouteError
+from raftlog.model import Address, TopicPartition
+from raftlog.wire.data import OffsetResponse
+
+P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
+LEADER = Address("127.0.0.1", 1)
+
+
+class Cluster:
+    """Metadata in which some partitions have no leader; the leaders know where each log begins."""
+
+    def __init__(self, *leaderless: TopicPartition) -> None:
+        self.session: Any = SimpleNamespace()
+        self.leaderless = {*leaderless}
+        self.hung: set[TopicPartition] = set()
+        self.refreshed = 0
+
+    def leader(self, topic: str, partition: int) -> Address | None:
+        return None if (topic, partition) in self.leaderless else LEADER
+
+    async def require_leader(self, topic: str, partition: int) -> Address:
+        if (address := self.leader(topic, partition)) is None:
+            raise StaleRouteError(f"{topic}-{partition} has no leader now", code=ErrorCode.LEADER_NOT_AVAILABLE)
+        return address
+
+    async def refresh(self, topics: list[str], *, max_age_s: float) -> None:
+        self.refreshed += 1
+
+    async def at_leader(self, cls: type, method: str, topic: str, partition: int, *_: Any, **__: Any) -> OffsetResponse:
+        if (topic, partition) in self.hung:
+            await asyncio.Event().wait()
+        return OffsetResponse(topic=topic, partition=partition, offset=7, log_start_offset=7)
+
+    def cached_topic(self, topic: str) -> SimpleNamespace:
+        return SimpleNamespace(topic_id="f" * 32)
+
+
+def member(cluster: Cluster, *target: TopicPartition, **callbacks: Any) -> GroupSession:
+    """Return the session of a member that is to read these partitions; the group has committed no offsets."""
+    fetcher = Fetcher(cluster, max_wait_ms=1, min_bytes=1, max_bytes=1, partition_max_bytes=1)  # type: ignore[arg-type]
+    reader = PartitionReader(cluster, fetcher, on_out_of_range=None)  # type: ignore[arg-type]
+    membership = Membership("m", MemberOptions(topics=("t",)))
+    membership.phase, membership.target = "member", frozenset(target)
+    options = GroupOptions(reset="earliest", auto_commit_interval_ms=None, timeout_ms=1_000, **callbacks)
+    session = GroupSession(
+        cluster,  # type: ignore[arg-type]
+        reader,
+        membership,
+        group_id="g",
+        max_poll_interval_ms=60_000,
+        options=options,
+    )
+
+    async def committed(_: object) -> list[object]:
+        return []
+
+    session.commits.committed = committed  # type: ignore[method-assign,assignment]
+    return session
+
+
+async def test_a_partition_without_a_leader_holds_up_no_other(caplog: pytest.LogCaptureFixture):
+    cluster = Cluster(P0)
+    session = member(cluster, P0, P1, P2)
+    began = asyncio.get_running_loop().time()
+    await session.run_due_work()
+    assert asyncio.get_running_loop().time() - began < 1, "nothing waits for an election"
+    assert session.membership.owned == {P1, P2}
+    assert session._reader.positions == {P1: 7, P2: 7}
+    assert session.waits_to_take
+    assert "cannot start reading t-0 yet, retrying: t-0 has no leader now" in caplog.text
+
+    cluster.leaderless.clear()
+    session._take_again_s = 0.0
+    await session.run_due_work()
+    assert session.membership.owned == {P0, P1, P2}
+    assert cluster.refreshed == 1, "it asks for the leader, rather than wait until the metadata is old"
+
+
+async def test_a_leader_that_does_not_answer_holds_up_no_other(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(group_session, "TAKE_S", 0.1)
+    cluster = Cluster()
+    cluster.hung.add(P1)
+    session = member(cluster, P0, P1)
+    await session.run_due_work()
+    assert session.membership.owned == {P0}
+
+
+class Slow:
+    """A callback that notes when it begins and ends."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.go = asyncio.Event()
+
+    async def __call__(self, partitions: list[TopicPartition]) -> None:
+        self.calls.append("begin " + " ".join(map(str, partitions)))
+        await self.go.wait()
+        self.calls.append("end")
+
+
+async def poll(session: GroupSession, times: int) -> None:
+    """Ask for records as an application does that waits for a moment at a time."""
+    for _ in range(times):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await session.run_due_work()
+
+
+async def test_on_revoked_is_called_once_though_calls_for_records_are_cancelled():
+    slow = Slow()
+    session = member(Cluster(), on_revoked=slow)
+    session.membership.owned, session.membership.target = frozenset({P0, P1}), frozenset({P1})
+    await poll(session, 3)
+    assert slow.calls == ["begin t-0"]
+    assert session.membership.owned == {P0, P1}, "the coordinator hears of it once the callback has ended"
+    slow.go.set()
+    await session.run_due_work()
+    assert slow.calls == ["begin t-0", "end"]
+    assert session.membership.owned == {P1}
+
+
+async def test_on_lost_is_called_once_though_calls_for_records_are_cancelled():
+    slow = Slow()
+    session = member(Cluster(), on_lost=slow)
+    session.membership.owned = frozenset({P0})
+    session.membership.lose(FencedError("fenced", code=ErrorCode.FENCED_MEMBER_EPOCH))
+    await poll(session, 3)
+    slow.go.set()
+    await session.run_due_work()
+    assert slow.calls == ["begin t-0", "end"]
+    assert (session.membership.phase, session.membership.owned) == ("joining", frozenset())
+
+
+async def test_a_consumer_that_closes_while_partitions_are_revoked_waits_for_that_call():
+    slow = Slow()
+    session = member(Cluster(), on_revoked=slow)
+    session.membership.owned, session.membership.target = frozenset({P0, P1}), frozenset({P1})
+    await poll(session, 1)
+    session.member._send_leave = lambda **_: asyncio.sleep(0)  # type: ignore[method-assign,assignment]
+    closing = asyncio.create_task(session.close(commit=True))
+    await asyncio.sleep(0)
+    slow.go.set()
+    await closing
+    assert slow.calls == ["begin t-0", "end", "begin t-1", "end"]
+
+
+async def test_an_error_of_on_revoked_reaches_the_application():
+    def fail(_: object) -> None:
+        raise ValueError("no")
+
+    session = member(Cluster(), on_revoked=fail)
+    session.membership.owned = frozenset({P0})
+    with pytest.raises(ValueError, match="no"):
+        await session.run_due_work()
