@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from raftlog import transport
 from raftlog.client.addresses import address_of, parse_bootstrap
 from raftlog.client.core.backoff import backoff_ms
+from raftlog.client.core.metadata_history import MetadataHistory
 from raftlog.client.options import client_id_of
 from raftlog.client.outage import Outage
 from raftlog.client.security import Security
@@ -78,7 +79,7 @@ class Connection:
         self.timeout_ms = timeout_ms
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}
-        self._metadata_offset = -1
+        self._history = MetadataHistory()
         self.feature_level = 1
         """The cluster's feature level, as far as is known."""
         self._refreshing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -171,13 +172,20 @@ class Connection:
                 self._topics.pop(topic, None)
 
     async def _newest_metadata(self, path: str) -> ClientMetadata:
-        """Return metadata that is not older than the cached offset: a partitioned broker returns old leaders."""
-        for _ in range(2 * (len(self._brokers) + len(self._bootstrap))):
+        """Return metadata that is not older than what was seen: a partitioned broker returns old leaders.
+
+        Raises:
+            ConfigError, RetriableError: see `MetadataHistory.best_of`.
+        """
+        refused, count = list[ClientMetadata](), len(self.known_brokers)
+        for attempt in range(2 * count):
+            if attempt >= count:  # Each of them was asked, unless some did not answer.
+                await asyncio.sleep(backoff_ms(attempt - count + 1, jitter=random.random()) / 1000)  # noqa: S311
             metadata = await self._metadata(path)
-            if metadata.metadata_offset >= self._metadata_offset:
-                self._metadata_offset = metadata.metadata_offset
+            if self._history.takes(metadata):
                 return metadata
-        raise RetriableError("every broker that answers has older metadata than was seen before")
+            refused.append(metadata)
+        return self._history.best_of(refused, asyncio.get_running_loop().time())
 
     async def _metadata(self, path: str) -> ClientMetadata:
         """Request metadata from any broker.

@@ -54,7 +54,7 @@ class GroupMember:
         self._tasks = Tasks("group member")
 
     async def start(self, *, timeout_ms: int) -> None:
-        """Join; return once the coordinator has answered.
+        """Join; return once the coordinator has answered. A static member waits until no other one has its instance id.
 
         Raises:
             RetriableError: no coordinator answered within `timeout_ms`.
@@ -63,9 +63,8 @@ class GroupMember:
         self._polled_at = asyncio.get_running_loop().time()
         heartbeats = self._tasks.spawn(self._run(), name="heartbeats")
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                while self.membership.phase == "joining":
-                    await self.changed()
+            while self.membership.phase == "joining":
+                await self._joined(timeout_ms / 1000)
             self.raise_failure()
         except BaseException as error:
             heartbeats.cancel()  # A retry starts another task; two of them would fence each other.
@@ -77,6 +76,15 @@ class GroupMember:
                 f"cannot join group {self.link.key!r} within {timeout_ms} ms: {why}",
                 code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
             ) from self._refusal
+
+    async def _joined(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self.membership.phase == "joining":
+                    await self.changed()
+        except TimeoutError:
+            if self._refusal is None or self._refusal.code is not ErrorCode.UNRELEASED_INSTANCE_ID:
+                raise
 
     async def close(self, *, for_good: bool = False) -> None:
         """Stop the heartbeats and leave the group; if the coordinator does not answer, the session times out."""

@@ -71,6 +71,10 @@ class _Wanted(NamedTuple):
     """Whether it is sent with TLS or within one machine only, as a request with credentials is."""
 
 
+_OF_PROXIES = (502, 503, 504)
+"""A proxy answers so while the broker behind it restarts. It may have passed the request on."""
+
+
 class PeerAnswerError(RaftlogError):
     """The peer's response could not be decoded."""
 
@@ -444,4 +448,7 @@ def _peer_error(method: str, url: str, status: int, content: bytes) -> RaftlogEr
     if isinstance(body, Mapping) and "error" in body:
         return from_wire(body)
     text = content[:200].decode("utf-8", "replace")
-    return PeerAnswerError(f"{method} {url}: status {status} without an error body: {text!r}")
+    message = f"{method} {url}: status {status} without an error body: {text!r}"
+    if status in _OF_PROXIES:
+        return UnknownOutcomeError(message)
+    return PeerAnswerError(message)

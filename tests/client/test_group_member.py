@@ -1,4 +1,4 @@
-"""Group members that close while a heartbeat is interrupted."""
+"""Group members: while a heartbeat is interrupted, and with an instance id that is in use."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from raftlog.client import group_member
 from raftlog.client.core.membership import MemberOptions, Membership
 from raftlog.client.group_member import GroupMember
+from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, RetriableError
 
 
 class HeldLink:
@@ -37,14 +38,22 @@ class HeldLink:
         return None
 
 
-@pytest.mark.parametrize("turns", range(6))
-async def test_a_member_closes_while_a_held_heartbeat_is_interrupted(turns: int, monkeypatch: pytest.MonkeyPatch):
-    """An interrupted call is cancelled: this must not swallow the cancellation of the task that waits for it."""
+@pytest.fixture(autouse=True)
+def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     keepalive = SimpleNamespace(beat=lambda _: None, close=lambda: None)
     monkeypatch.setattr(group_member, "KeepAlive", lambda *_: keepalive)
+
+
+def member_of(link: HeldLink, **options: Any) -> GroupMember:
+    membership = Membership("m", MemberOptions(topics=("t",), **options))
+    return GroupMember(cast("Any", link), membership, max_poll_interval_ms=300_000, on_change=lambda: None)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_member_closes_while_a_held_heartbeat_is_interrupted(turns: int):
+    """An interrupted call is cancelled: this must not swallow the cancellation of the task that waits for it."""
     link = HeldLink()
-    membership = Membership("m", MemberOptions(topics=("t",)))
-    member = GroupMember(cast("Any", link), membership, max_poll_interval_ms=300_000, on_change=lambda: None)
+    member = member_of(link)
     await member.start(timeout_ms=1_000)
     await link.held.wait()
     member.heartbeat_now()
@@ -53,3 +62,37 @@ async def test_a_member_closes_while_a_held_heartbeat_is_interrupted(turns: int,
     async with asyncio.timeout(10):
         await member.close()
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+class RefusingLink(HeldLink):
+    """A link whose first heartbeats are refused, until `refusals` is empty."""
+
+    def __init__(self, *refusals: RaftlogError) -> None:
+        super().__init__()
+        self.refusals = [*refusals]
+
+    async def call(self, *_: Any, **__: Any) -> Any:
+        if self.refusals:
+            raise self.refusals[0] if len(self.refusals) == 1 else self.refusals.pop(0)
+        return await super().call()
+
+
+async def test_a_static_member_waits_longer_than_a_request_for_its_instance_id():
+    """An earlier process with that id was killed: the coordinator keeps it until its session ends, after 45 s."""
+    in_use = InvalidRequestError("instance a is in use", code=ErrorCode.UNRELEASED_INSTANCE_ID)
+    link = RefusingLink(in_use)
+    member = member_of(link, instance_id="a")
+    starting = asyncio.create_task(member.start(timeout_ms=50))
+    await asyncio.sleep(0.3)
+    assert not starting.done()
+    link.refusals.clear()
+    async with asyncio.timeout(10):
+        await starting
+    await member.close()
+
+
+async def test_a_coordinator_that_does_not_answer_is_waited_for_no_longer_than_a_request():
+    member = member_of(RefusingLink(RetriableError("it is not there")))
+    with pytest.raises(RetriableError, match="cannot join group 'g' within 50 ms: it is not there"):
+        await member.start(timeout_ms=50)
+    await member.close()

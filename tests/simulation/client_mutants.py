@@ -8,7 +8,7 @@ from typing import Any
 from mutating import mutant, told_by
 
 from raftlog.broker import metadata_listener, producer_ids
-from raftlog.client import fetching, group_commits, producer, transactions
+from raftlog.client import fetching, group_commits, group_session, producer, reader, routing, transactions
 from raftlog.client.core import delivery_errors
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller, decision_writer, records
@@ -17,7 +17,47 @@ from raftlog.partition import admission, log_opener, readable_replica
 from raftlog.partition.core import producers
 from raftlog.partition.replica import Replica
 
+# Consumers.
+
+
+@mutant
+@told_by("tests/client/test_fetching.py")
+def a_partition_without_a_leader_makes_its_topic_stale(patch: Any) -> None:
+    patch.edit(
+        fetching.Fetcher._start_fetches,
+        "leaderless.add(partition.topic)",
+        "self.connection.forget_leader_of([partition.topic])",
+    )
+
+
+@mutant
+@told_by("tests/client/test_group_session.py")
+def new_partitions_begin_together_or_not_at_all(patch: Any) -> None:
+    starts = reader.PartitionReader.offsets_in_time
+
+    async def all_or_none(self: Any, *arguments: Any) -> Any:
+        found, late = await starts(self, *arguments)
+        return ({}, late) if late is not None else (found, late)
+
+    patch(reader.PartitionReader, "offsets_in_time", all_or_none)
+
+
+@mutant
+@told_by("tests/client/test_group_session.py")
+def a_cancelled_read_ends_the_callbacks_of_a_rebalance(patch: Any) -> None:
+    async def in_place(_: Any, step: Any, **__: Any) -> None:
+        await step
+
+    patch(group_session.GroupSession, "_uncancelled", in_place)
+
+
 # Producers.
+
+
+@mutant
+@told_by("tests/client/test_routing.py")
+def a_record_takes_its_request_for_metadata_with_it(patch: Any) -> None:
+    patch.edit(routing.Routing._ask_until_known, "asyncio.shield(asking)", "asking")
 
 
 @mutant

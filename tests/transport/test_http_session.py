@@ -127,7 +127,8 @@ async def test_a_cancellation_in_the_same_moment_as_the_timeout_counts(
 
 
 async def test_an_answer_without_an_error_body_is_shown(session: HttpSession, address: Address):
-    with pytest.raises(RaftlogError, match="status 502 without an error body: '<html>'"):
+    """A proxy gives it while a broker restarts. It may have passed the request on."""
+    with pytest.raises(UnknownOutcomeError, match="status 502 without an error body: '<html>'"):
         await session.request("GET", address, "/no_error_body", timeout_ms=5_000)
 
 
