@@ -19,7 +19,7 @@ from raftlog.cli.connecting import security_in_use
 from raftlog.cli.interruptions import cancel_this, interruptible
 from raftlog.cli.record_lines import render_json, render_value
 from raftlog.cli.remote import bootstrap_option, complete_topics, isolation_option, require_topic
-from raftlog.cli.shared import run
+from raftlog.cli.shared import FiniteRange, run
 from raftlog.cli.terminal import bytes_on_terminal
 from raftlog.cli.times import a_time
 from raftlog.client import Consumer
@@ -46,9 +46,7 @@ POLL_MS = 1_000
 @click.option("--partition", type=click.IntRange(min=0), help="Only this one. Default: all.")
 @click.option("--group", help="Read as a member of this group: share its partitions, continue at its commits.")
 @click.option("--max-records", type=click.IntRange(min=1), help="Stop after so many.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without records."
-)
+@click.option("--timeout", type=FiniteRange(min=0), metavar="SECONDS", help="Stop after this long without records.")
 @click.option("--format", "format_", type=click.Choice(["value", "json"]), default="value", show_default=True)
 @isolation_option
 @bootstrap_option

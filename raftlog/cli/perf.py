@@ -16,7 +16,7 @@ from raftlog.cli.perf_report import measured, report
 from raftlog.cli.producer_options import acks_option, compression_option
 from raftlog.cli.progress import progress
 from raftlog.cli.remote import admin, bootstrap_option, complete_topics, require_topic
-from raftlog.cli.shared import describe_error, run
+from raftlog.cli.shared import FiniteRange, describe_error, run
 from raftlog.client import Consumer, Producer
 from raftlog.record.model import Compression
 from raftlog.wire.data import AcksText
@@ -91,7 +91,7 @@ def produce(bootstrap: list[str], chunk: int, calls: int, **load: Any) -> None:
 @click.option("--records", type=click.IntRange(min=1), default=10_000, show_default=True)
 @_load_options
 @click.option("--linger-ms", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second. Default: one at a time.")
+@click.option("--rate", type=FiniteRange(min=0, min_open=True), help="Records a second. Default: one at a time.")
 @bootstrap_option
 def latency(bootstrap: list[str], rate: float | None, **load: Any) -> None:
     """Send single records, and time each from the call until it is acknowledged.
@@ -176,7 +176,7 @@ async def _write(
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=10.0,
     show_default=True,
     metavar="SECONDS",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import math
 import os
 import select
 import sys
@@ -156,3 +157,13 @@ def _is_closed_pipe(descriptor: int) -> bool:
 def plural(count: int, noun: str) -> str:
     """Return `1 record` or `2 records`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers that are neither infinite nor NaN."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number

@@ -10,7 +10,7 @@ import click
 
 from raftlog.cli.producer_options import acks_option, compression_option
 from raftlog.cli.remote import bootstrap_option, complete_topics, isolation_option
-from raftlog.cli.shared import failure, run
+from raftlog.cli.shared import FiniteRange, failure, run
 from raftlog.cli.verifiable_consumer import Verification
 from raftlog.cli.verifiable_producer import produce_numbered
 from raftlog.cli.verification import Produced, is_producer_name
@@ -29,7 +29,7 @@ def command() -> None:
 @command.command("produce")
 @click.option("--topic", required=True, shell_complete=complete_topics)
 @click.option("--records", type=click.IntRange(min=1), help="Default: until Ctrl-C.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second. Default: all at once.")
+@click.option("--rate", type=FiniteRange(min=0, min_open=True), help="Records a second. Default: all at once.")
 @click.option("--record-size", type=click.IntRange(min=0), default=0, help="Fill values up to this many bytes.")
 @click.option("--producer", "name", help="The name in every record: letters, digits, `-._`. Default: drawn at random.")
 @acks_option
@@ -53,9 +53,7 @@ def produce(name: str | None, **options: Any) -> None:
 @click.option("--topic", required=True, shell_complete=complete_topics)
 @click.option("--group", help="As a member of this group, with a commit after each chunk.")
 @click.option("--records", type=click.IntRange(min=1), help="Stop after this many; fewer are a failure.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without records."
-)
+@click.option("--timeout", type=FiniteRange(min=0), metavar="SECONDS", help="Stop after this long without records.")
 @click.option("--produced", type=click.File("rb"), help="Output of `raftlog verify produce`: stop when all is read.")
 @isolation_option
 @bootstrap_option

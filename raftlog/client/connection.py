@@ -14,6 +14,7 @@ from raftlog import transport
 from raftlog.client.addresses import address_of, parse_bootstrap
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.core.metadata_history import MetadataHistory
+from raftlog.client.loop_affinity import LoopAffinity
 from raftlog.client.options import client_id_of
 from raftlog.client.outage import Outage
 from raftlog.client.security import Security
@@ -77,6 +78,7 @@ class Connection:
             client_id=client_id_of(client_id),
         )
         self.timeout_ms = timeout_ms
+        self._loop = LoopAffinity("client")
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}
         self._history = MetadataHistory()
@@ -221,6 +223,7 @@ class Connection:
             repeatable: the request may be sent again after an attempt with an unknown outcome.
             timeout_ms: how long all attempts may take; None: the client's `timeout_ms`.
         """
+        self._loop.require()
         left_ms = countdown(self.timeout_ms if timeout_ms is None else timeout_ms)
         attempt, earlier = 0, ""
         while True:

@@ -63,6 +63,8 @@ class ConsumerPolling:
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
         while True:
             self._manual.run_due_work()
+            if self._reader.ready:
+                return None  # An iteration that was left has fetched them.
             wait_ms = min(left_ms(deadline), DUE_WORK_MS)
             fetch = await self._or_nothing(self._reader.next_completed(wait_ms, all_ready=all_ready))
             if fetch is not None or self._reader.ready or left_ms(deadline) == 0:

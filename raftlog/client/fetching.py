@@ -70,6 +70,7 @@ class Fetcher:
 
     async def close(self) -> None:
         await self._tasks.close()
+        self._arrived.set()
 
     def seek(
         self,
@@ -114,6 +115,8 @@ class Fetcher:
         deadline = asyncio.get_running_loop().time() + max_wait_ms / 1000
         self._interrupted = False
         while not self.completed and not self.failures and not self._interrupted:
+            if self._tasks.closed:
+                raise InvalidRequestError("this consumer was closed while a call for records waited")
             self._arrived.clear()
             if self._refused is not None:
                 refused, self._refused = self._refused, None

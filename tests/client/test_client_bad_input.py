@@ -282,3 +282,7 @@ def test_a_client_belongs_to_one_event_loop():
     for work in (producer.flush, lambda: producer.send("topic", b"x"), consumer.commit):
         with pytest.raises(RuntimeError, match="belongs to another event loop, which is closed: make one in each loop"):
             asyncio.run(work())  # type: ignore[operator]
+    admin = Admin(DOWN, timeout_ms=100)
+    for expected in (RaftlogError, RuntimeError):
+        with pytest.raises(expected, match="no broker answered|this client belongs to another event loop"):
+            asyncio.run(admin.list_topics())

@@ -12,7 +12,7 @@ import pytest
 
 from raftlog.client.fetching import Fetcher
 from raftlog.client.reader import PartitionReader
-from raftlog.errors import CorruptBatchError, OffsetOutOfRangeError, StaleRouteError
+from raftlog.errors import CorruptBatchError, InvalidRequestError, OffsetOutOfRangeError, StaleRouteError
 from raftlog.model import Address, TopicPartition
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.batch import stamp
@@ -306,3 +306,16 @@ async def test_what_arrives_damaged_is_asked_for_again_once_and_checked(at: int)
     assert await read() == [0, 1]
     assert log.checked[0] == [False, True, True]
     await reader.fetcher.close()
+
+
+async def test_a_call_for_records_ends_with_an_error_when_another_task_closes_the_consumer():
+    log = Log(end=100, waits=True)
+    reader = _reader(log)
+    reader.begin({T0: 100})
+    waiting = asyncio.create_task(reader.fetcher.wait(60_000))
+    async with asyncio.timeout(10):
+        while not log.positions:
+            await asyncio.sleep(0)
+        await reader.fetcher.close()
+        with pytest.raises(InvalidRequestError, match="was closed while a call for records waited"):
+            await waiting

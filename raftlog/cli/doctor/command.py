@@ -18,7 +18,7 @@ from raftlog.cli.daemon_threads import run_bounded
 from raftlog.cli.doctor.findings import EXIT_CODES, Finding, Severity, cleaned, counts, failed, worst
 from raftlog.cli.doctor.report import report
 from raftlog.cli.remote import bootstrap_option, own_option
-from raftlog.cli.shared import json_option, print_json, quiet_when_closed
+from raftlog.cli.shared import FiniteRange, json_option, print_json, quiet_when_closed
 from raftlog.errors import RaftlogError
 from raftlog.version import VERSION
 
@@ -50,7 +50,7 @@ _COLORS: dict[Severity, str] = {"ok": "green", "note": "blue", "warning": "yello
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(1, 600),
+    type=FiniteRange(1, 600),
     default=20,
     show_default=True,
     metavar="SECONDS",

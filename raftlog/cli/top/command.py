@@ -17,7 +17,7 @@ from raftlog.cli.connecting import security_in_use
 from raftlog.cli.connectivity import require_cluster
 from raftlog.cli.daemon_threads import run_bounded
 from raftlog.cli.remote import bootstrap_option
-from raftlog.cli.shared import failure, json_option, print_json, quiet_when_closed
+from raftlog.cli.shared import FiniteRange, failure, json_option, print_json, quiet_when_closed
 from raftlog.cli.top.frame import SORTS, Line, frame, plain
 from raftlog.client.security import Security
 from raftlog.errors import RaftlogError
@@ -30,7 +30,7 @@ _PIPE_WIDTH = 120
 @click.option(
     "--interval",
     "interval_s",
-    type=click.FloatRange(0.2, 3_600),
+    type=FiniteRange(0.2, 3_600),
     default=1,
     show_default=True,
     metavar="SECONDS",
