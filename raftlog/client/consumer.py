@@ -65,7 +65,8 @@ class Consumer(ConsumerCommits):
         enable_auto_commit: commit what was returned when the next records are asked for, and when the consumer closes.
         auto_commit_interval_ms: the shortest time between two automatic commits.
 
-    Args: callbacks of a group (functions or coroutine functions that take a list of partitions)
+    Args: callbacks of a group (functions or coroutine functions that take a list of partitions; a call for records that
+            is cancelled leaves them running, and the next one waits for them)
         on_assigned: called after partitions were taken.
         on_revoked: called before partitions are given up, also when the consumer closes.
         on_lost: called when other members may read the partitions already; None: `on_revoked` is called.
