@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from raftlog.errors import DamagedDataError, ErrorCode, StaleRouteError, StorageError
@@ -81,6 +82,8 @@ class ReplicaManager:
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline = OfflineReplicas()
+        self._assigned: AbstractSet[TopicIdPartition] | None = None
+        """What the newest complete metadata assigns here; None before the first."""
         self._applying = asyncio.Lock()
         self._strays = StrayPartitions(data_dir, self._tasks)
         self._environment = self._surroundings(settings, ports)
@@ -182,13 +185,19 @@ class ReplicaManager:
             self._tasks.spawn(self.cleaner.run(), name="cleaner")
 
     async def close(self) -> bool:
-        """Stop everything, sync and checkpoint every log; return whether every log was synced."""
+        """Stop everything, sync and checkpoint every open log; return whether every log on disk is synced.
+
+        An earlier run that was killed may have left any log unsynced, so this run must have opened every one.
+        """
         for replica in self._replicas.values():
             replica.resign()
         self.followers.close()
         await self._tasks.close()
-        clean = not self._offline
         async with self._applying:
+            if self._assigned is None:
+                clean = self._data_dir.last_was_clean and not self._offline
+            else:
+                clean = self._assigned <= self._replicas.keys()
             for replica in self._replicas.values():
                 clean = await asyncio.to_thread(sync_and_checkpoint, replica) and clean
                 replica.close()
@@ -213,6 +222,8 @@ class ReplicaManager:
             self.local.brokers = brokers
             wanted = {assignment.key: assignment for assignment in assignments}
             self._strays.note_assigned(wanted.keys())
+            if complete:
+                self._assigned = wanted.keys()
             async for key in in_slices(key for key in self._replicas if key not in wanted):
                 self._drop(key)
             self._forget_offline(wanted)

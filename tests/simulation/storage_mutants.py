@@ -10,7 +10,7 @@ from unittest import mock
 from mutating import mutant, told_by
 
 from raftlog.errors import DiskFullError
-from raftlog.partition import follower_replica
+from raftlog.partition import follower_replica, replica_manager
 from raftlog.partition.storage import files, log_files, log_truncation, sync
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.epochs import EpochTable
@@ -19,6 +19,19 @@ from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import Segment
 
 LOG = "tests/partition/storage/test_partition_log.py"
+
+
+@mutant
+@told_by("tests/partition/test_clean_ends.py")
+def logs_that_were_not_opened_count_as_synced(patch: Any) -> None:
+    """After a power loss, a broker that was killed and then stopped stays in the ISR without its last records."""
+    patch.edit(replica_manager.ReplicaManager.close, "self._data_dir.last_was_clean and ", "")
+
+
+@mutant
+@told_by("tests/partition/test_clean_ends.py")
+def logs_that_are_still_to_be_opened_count_as_synced(patch: Any) -> None:
+    patch.edit(replica_manager.ReplicaManager.close, "self._assigned <= self._replicas.keys()", "not self._offline")
 
 
 @mutant

@@ -37,6 +37,8 @@ class NodeFolders(Protocol):
     @property
     def previous_incarnations(self) -> tuple[str, ...] | None: ...
     @property
+    def last_was_clean(self) -> bool: ...
+    @property
     def unclean(self) -> bool: ...
     @property
     def power_lost(self) -> bool: ...
@@ -123,6 +125,10 @@ class LogDirs:
         """The incarnations noted in every folder, apart from new folders and those of an earlier version."""
         noted = [folder.previous_incarnations for folder in self._all if folder.previous_incarnations is not None]
         return tuple(name for name in noted[0] if all(name in others for others in noted)) if noted else None
+
+    @property
+    def last_was_clean(self) -> bool:
+        return all(folder.last_was_clean for folder in self._all)
 
     @property
     def unclean(self) -> bool:
