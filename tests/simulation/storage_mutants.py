@@ -35,6 +35,12 @@ def logs_that_are_still_to_be_opened_count_as_synced(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/partition/test_no_descriptor.py")
+def a_truncation_without_a_free_descriptor_fails_the_log(patch: Any) -> None:
+    patch(log_truncation, "lacks_descriptor", lambda _: False)
+
+
+@mutant
 @told_by(f"{LOG}::test_the_epoch_of_a_batch_is_durable_with_it")
 def the_epoch_table_is_not_synced(patch: Any) -> None:
     """After a power loss, a damaged last batch then has no known epoch, and cannot be repaired (seed 1048)."""
