@@ -43,7 +43,7 @@ from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.partition.stray_partitions import StrayPartitions
 from raftlog.record.batch import Buffer
-from raftlog.runtime import Tasks, in_slices
+from raftlog.runtime import Tasks, concurrently, in_slices
 from raftlog.wire.data import FetchRequest
 from raftlog.wire.repair import RepairRequest, RepairResponse
 from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse
@@ -165,6 +165,11 @@ class ReplicaManager:
         return {key: error for key, (_, error) in self._offline.items()}
 
     @property
+    def has_unfinished(self) -> bool:
+        """Whether `apply` has something to try again, even if the metadata has not changed."""
+        return bool(self._offline) or self._strays.has_unfinished
+
+    @property
     def open_files(self) -> int:
         """How many segment files are open."""
         return self._logs.open_files
@@ -234,9 +239,7 @@ class ReplicaManager:
                 await self._replace_damaged(assignment, reason)
             if new := [assignment for key, assignment in wanted.items() if self._may_open(key, assignment)]:
                 for start in range(0, len(new), OPENED_AT_ONCE):
-                    await asyncio.gather(
-                        *(self._open(assignment) for assignment in new[start : start + OPENED_AT_ONCE])
-                    )
+                    await concurrently([self._open(assignment) for assignment in new[start : start + OPENED_AT_ONCE]])
                 await self._apply_to_open(wanted)
             if complete:
                 await self._strays.remove(wanted.keys())

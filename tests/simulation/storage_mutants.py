@@ -10,7 +10,7 @@ from unittest import mock
 from mutating import mutant, told_by
 
 from raftlog.errors import DiskFullError
-from raftlog.partition import follower_replica, replica, replica_manager
+from raftlog.partition import follower_replica, replica, replica_manager, stray_partitions
 from raftlog.partition.storage import files, log_files, log_truncation, sync
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.epochs import EpochTable
@@ -39,6 +39,12 @@ def logs_that_are_still_to_be_opened_count_as_synced(patch: Any) -> None:
 def a_change_of_flush_acknowledges_nothing(patch: Any) -> None:
     """Appends that wait for a sync which is no longer required then wait for the next append."""
     patch.edit(replica.Replica.apply, "self._on_persisted(self.persisted_end_offset)", "pass")
+
+
+@mutant
+@told_by("tests/partition/test_stray_failures.py")
+def a_full_disk_at_the_deletion_of_a_topic_ends_the_broker(patch: Any) -> None:
+    patch.edit(stray_partitions.StrayPartitions.remove, "except DiskFullError", "except ZeroDivisionError")
 
 
 @mutant

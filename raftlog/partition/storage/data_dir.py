@@ -165,13 +165,10 @@ class DataDir:
             StorageError: one could not be renamed. A failed sync is never retried.
         """
         doomed = list[Path]()
-        for folder in (*folders, *_quarantined_of(self.partitions, {folder.name for folder in folders})):
-            try:
+        try:
+            for folder in (*folders, *_quarantined_of(self.partitions, {folder.name for folder in folders})):
                 doomed.append(_unused_name(folder))
                 os.rename(folder, doomed[-1])
-            except OSError as error:
-                raise storage_error(error, f"cannot delete {folder}") from error
-        try:
             fsync_dir(self.partitions)
         except OSError as error:
             raise storage_error(error, f"cannot delete {', '.join(map(str, folders[:3]))}") from error
@@ -278,10 +275,10 @@ def quarantine(folder: Path) -> Path:
     Raises:
         StorageError: it could not be renamed.
     """
-    kept = quarantined_logs(folder)
-    number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
-    aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
     try:
+        kept = quarantined_logs(folder)
+        number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
+        aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
         os.rename(folder, aside)
         folder.mkdir()  # So that the quarantined log is found when the topic is deleted.
         fsync_dir(folder.parent)

@@ -181,9 +181,11 @@ class LogDirs:
         by_disk = defaultdict[DataDir, list[Path]](list)
         for folder in folders:
             by_disk[self._home[folder.name]].append(folder)
-        doomed = [gone for log_dir, its in by_disk.items() for gone in log_dir.set_aside(its)]
-        for folder in folders:
-            self._forget(folder.name)
+        doomed = list[Path]()
+        for log_dir, its in by_disk.items():
+            doomed += log_dir.set_aside(its)
+            for folder in its:
+                self._forget(folder.name)
         return doomed
 
     def set_stray(self, folder: Path) -> Path:
