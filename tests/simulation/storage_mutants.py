@@ -42,6 +42,12 @@ def a_change_of_flush_acknowledges_nothing(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/partition/storage/test_failed_opens.py")
+def a_log_that_cannot_be_opened_leaves_its_files_open(patch: Any) -> None:
+    patch.edit(log_files.LogFiles.__init__, "segment.close()", "pass")
+
+
+@mutant
 @told_by("tests/partition/test_stray_failures.py")
 def a_full_disk_at_the_deletion_of_a_topic_ends_the_broker(patch: Any) -> None:
     patch.edit(stray_partitions.StrayPartitions.remove, "except DiskFullError", "except ZeroDivisionError")
