@@ -389,7 +389,7 @@ class BrokerNode:
         known = self._applied
         return bool(
             known is None
-            or self.replicas.offline  # They are tried again.
+            or self.replicas.has_unfinished
             or known.feature_level != image.feature_level
             or known.topics is not image.topics
             or known.brokers is not image.brokers

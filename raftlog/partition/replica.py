@@ -98,7 +98,7 @@ class Replica(FollowerReplica):
         self._commit = GroupCommit(
             log,
             environment.tasks,
-            on_durable=self._on_durable,
+            on_durable=self._on_persisted,
             on_failure=self.on_storage_failure,
             times=environment.metrics.sync,
         )
@@ -127,6 +127,7 @@ class Replica(FollowerReplica):
         else:
             now_ms, min_insync_replicas = self._clock.monotonic_ms(), self.config.min_insync_replicas
             self._moved(self.core.on_state(self.state, now_ms, min_insync_replicas=min_insync_replicas))
+            self._on_persisted(self.persisted_end_offset)  # `flush` may have changed.
             self._refuse_if_under_min_isr()
             if self.config.compacts or set(self.state.replicas) != set(before.replicas):
                 self.data_notifier.fire()  # The replicated offset may have changed.
@@ -396,8 +397,7 @@ class Replica(FollowerReplica):
         if self.config.flush == "batch":
             self._commit.request()
         else:
-            self._moved(core.on_local_end(self.log.log_end_offset))
-            self._persisted.passed(self.log.log_end_offset)
+            self._on_persisted(self.log.log_end_offset)
 
     async def _wait_for(self, result: AppendResult, core: LeaderCore, acks: Acks, timeout_ms: int) -> None:
         if acks == ACKS_ALL and core.high_watermark <= result.last_offset:
@@ -405,8 +405,9 @@ class Replica(FollowerReplica):
         elif acks == 1 and self.persisted_end_offset <= result.last_offset:
             await self._persisted.wait(result.last_offset, timeout_ms=timeout_ms)
 
-    def _on_durable(self, end_offset: Offset) -> None:
-        if self.core is not None and self.config.flush == "batch":
+    def _on_persisted(self, end_offset: Offset) -> None:
+        """Acknowledge what is persisted. A sync may end after `flush` has changed."""
+        if self.core is not None:
             self._moved(self.core.on_local_end(end_offset))
         self._persisted.passed(end_offset)
 

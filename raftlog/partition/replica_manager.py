@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from raftlog.errors import DamagedDataError, ErrorCode, StaleRouteError, StorageError
@@ -42,7 +43,7 @@ from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.partition.stray_partitions import StrayPartitions
 from raftlog.record.batch import Buffer
-from raftlog.runtime import Tasks, in_slices
+from raftlog.runtime import Tasks, concurrently, in_slices
 from raftlog.wire.data import FetchRequest
 from raftlog.wire.repair import RepairRequest, RepairResponse
 from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse
@@ -81,6 +82,8 @@ class ReplicaManager:
         self._replicas: dict[TopicIdPartition, Replica] = {}
         self._by_name: dict[tuple[str, int], Replica] = {}
         self._offline = OfflineReplicas()
+        self._assigned: AbstractSet[TopicIdPartition] | None = None
+        """What the newest complete metadata assigns here; None before the first."""
         self._applying = asyncio.Lock()
         self._strays = StrayPartitions(data_dir, self._tasks)
         self._environment = self._surroundings(settings, ports)
@@ -162,6 +165,11 @@ class ReplicaManager:
         return {key: error for key, (_, error) in self._offline.items()}
 
     @property
+    def has_unfinished(self) -> bool:
+        """Whether `apply` has something to try again, even if the metadata has not changed."""
+        return bool(self._offline) or self._strays.has_unfinished
+
+    @property
     def open_files(self) -> int:
         """How many segment files are open."""
         return self._logs.open_files
@@ -182,13 +190,19 @@ class ReplicaManager:
             self._tasks.spawn(self.cleaner.run(), name="cleaner")
 
     async def close(self) -> bool:
-        """Stop everything, sync and checkpoint every log; return whether every log was synced."""
+        """Stop everything, sync and checkpoint every open log; return whether every log on disk is synced.
+
+        An earlier run that was killed may have left any log unsynced, so this run must have opened every one.
+        """
         for replica in self._replicas.values():
             replica.resign()
         self.followers.close()
         await self._tasks.close()
-        clean = not self._offline
         async with self._applying:
+            if self._assigned is None:
+                clean = self._data_dir.last_was_clean and not self._offline
+            else:
+                clean = self._assigned <= self._replicas.keys()
             for replica in self._replicas.values():
                 clean = await asyncio.to_thread(sync_and_checkpoint, replica) and clean
                 replica.close()
@@ -213,6 +227,8 @@ class ReplicaManager:
             self.local.brokers = brokers
             wanted = {assignment.key: assignment for assignment in assignments}
             self._strays.note_assigned(wanted.keys())
+            if complete:
+                self._assigned = wanted.keys()
             async for key in in_slices(key for key in self._replicas if key not in wanted):
                 self._drop(key)
             self._forget_offline(wanted)
@@ -223,9 +239,7 @@ class ReplicaManager:
                 await self._replace_damaged(assignment, reason)
             if new := [assignment for key, assignment in wanted.items() if self._may_open(key, assignment)]:
                 for start in range(0, len(new), OPENED_AT_ONCE):
-                    await asyncio.gather(
-                        *(self._open(assignment) for assignment in new[start : start + OPENED_AT_ONCE])
-                    )
+                    await concurrently([self._open(assignment) for assignment in new[start : start + OPENED_AT_ONCE]])
                 await self._apply_to_open(wanted)
             if complete:
                 await self._strays.remove(wanted.keys())

@@ -13,8 +13,10 @@ import logging
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+from raftlog.errors import DiskFullError
 from raftlog.model import TopicIdPartition
 from raftlog.partition.storage.data_dir import remove_folders
+from raftlog.partition.storage.files import storage_error
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.runtime import Tasks
 
@@ -30,6 +32,8 @@ class StrayPartitions:
         self._tasks = tasks
         self._assigned: AbstractSet[TopicIdPartition] = frozenset()
         self._looked = False
+        self.has_unfinished = False
+        """Whether the last `remove` has to be tried again."""
 
     def note_assigned(self, wanted: AbstractSet[TopicIdPartition]) -> None:
         """Record partitions that are assigned here."""
@@ -42,13 +46,22 @@ class StrayPartitions:
         The folders are looked at only if one of them may have to go: metadata changes often, and there are thousands.
         Deleted ones have other names on return, and are removed in the background, which takes long.
 
+        A full disk, or no free descriptor, is only logged: the next call tries again.
+
         Raises:
             StorageError: a folder could not be renamed. A failed sync is never retried.
         """
         if self._looked and self._assigned <= wanted:
+            self.has_unfinished = False
             return
-        left, doomed = await asyncio.to_thread(self._set_aside, wanted)
-        self._assigned = frozenset(wanted)
+        try:
+            left, doomed = await asyncio.to_thread(self._set_aside, wanted)
+        except DiskFullError as error:
+            if not self.has_unfinished:
+                _log.warning("%s; it is tried again with the next metadata", error.message)
+            self.has_unfinished = True
+            return
+        self._assigned, self._looked, self.has_unfinished = frozenset(wanted), True, False
         if self._tasks.closed:
             return  # The next start removes them.
         if doomed:
@@ -58,7 +71,13 @@ class StrayPartitions:
 
     def _set_aside(self, wanted: AbstractSet[TopicIdPartition]) -> tuple[bool, list[Path]]:
         """Rename folders; return whether there are strays to remove later, and the folders to remove now."""
-        left, self._looked = not self._looked and self._data_dir.has_strays, True
+        try:
+            return self._try_to_set_aside(wanted)
+        except OSError as error:
+            raise storage_error(error, "cannot look for folders of deleted partitions") from error
+
+    def _try_to_set_aside(self, wanted: AbstractSet[TopicIdPartition]) -> tuple[bool, list[Path]]:
+        left = not self._looked and self._data_dir.has_strays
         gone = list[Path]()
         for stored in self._data_dir.list_partitions():
             key = TopicIdPartition(stored.topic_id, stored.partition)

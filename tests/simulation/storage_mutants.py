@@ -10,7 +10,7 @@ from unittest import mock
 from mutating import mutant, told_by
 
 from raftlog.errors import DiskFullError
-from raftlog.partition import follower_replica
+from raftlog.partition import follower_replica, replica, replica_manager, stray_partitions
 from raftlog.partition.storage import files, log_files, log_truncation, sync
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.epochs import EpochTable
@@ -19,6 +19,44 @@ from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import Segment
 
 LOG = "tests/partition/storage/test_partition_log.py"
+
+
+@mutant
+@told_by("tests/partition/test_clean_ends.py")
+def logs_that_were_not_opened_count_as_synced(patch: Any) -> None:
+    """After a power loss, a broker that was killed and then stopped stays in the ISR without its last records."""
+    patch.edit(replica_manager.ReplicaManager.close, "self._data_dir.last_was_clean and ", "")
+
+
+@mutant
+@told_by("tests/partition/test_clean_ends.py")
+def logs_that_are_still_to_be_opened_count_as_synced(patch: Any) -> None:
+    patch.edit(replica_manager.ReplicaManager.close, "self._assigned <= self._replicas.keys()", "not self._offline")
+
+
+@mutant
+@told_by("tests/partition/test_flush_changes.py")
+def a_change_of_flush_acknowledges_nothing(patch: Any) -> None:
+    """Appends that wait for a sync which is no longer required then wait for the next append."""
+    patch.edit(replica.Replica.apply, "self._on_persisted(self.persisted_end_offset)", "pass")
+
+
+@mutant
+@told_by("tests/partition/storage/test_failed_opens.py")
+def a_log_that_cannot_be_opened_leaves_its_files_open(patch: Any) -> None:
+    patch.edit(log_files.LogFiles.__init__, "segment.close()", "pass")
+
+
+@mutant
+@told_by("tests/partition/test_stray_failures.py")
+def a_full_disk_at_the_deletion_of_a_topic_ends_the_broker(patch: Any) -> None:
+    patch.edit(stray_partitions.StrayPartitions.remove, "except DiskFullError", "except ZeroDivisionError")
+
+
+@mutant
+@told_by("tests/partition/test_no_descriptor.py")
+def a_truncation_without_a_free_descriptor_fails_the_log(patch: Any) -> None:
+    patch(log_truncation, "lacks_descriptor", lambda _: False)
 
 
 @mutant

@@ -49,6 +49,8 @@ class StoredPartition:
 class LastShutdown:
     """How the previous run ended, from `run.json`."""
 
+    clean: bool = True
+    """It synced every log. A killed process did not, and is not `unclean` while the machine runs on."""
     unclean: bool = False
     power_lost: bool = False
     incarnations: tuple[str, ...] | None = None
@@ -66,6 +68,8 @@ class DataDir:
         """Of the process that opened the folder; written to `run.json` before it is sent to a controller."""
         self.previous_incarnations = last.incarnations
         """Earlier incarnations that may have registered; None for a new folder, or one of an earlier version."""
+        self.last_was_clean = last.clean
+        """The previous run, if there was one, left every log synced."""
         self.power_lost = last.power_lost
         """As `unclean`, but until every log was recovered: unsynced writes may be missing in any of them."""
         self.unclean = last.unclean
@@ -161,13 +165,10 @@ class DataDir:
             StorageError: one could not be renamed. A failed sync is never retried.
         """
         doomed = list[Path]()
-        for folder in (*folders, *_quarantined_of(self.partitions, {folder.name for folder in folders})):
-            try:
+        try:
+            for folder in (*folders, *_quarantined_of(self.partitions, {folder.name for folder in folders})):
                 doomed.append(_unused_name(folder))
                 os.rename(folder, doomed[-1])
-            except OSError as error:
-                raise storage_error(error, f"cannot delete {folder}") from error
-        try:
             fsync_dir(self.partitions)
         except OSError as error:
             raise storage_error(error, f"cannot delete {', '.join(map(str, folders[:3]))}") from error
@@ -274,10 +275,10 @@ def quarantine(folder: Path) -> Path:
     Raises:
         StorageError: it could not be renamed.
     """
-    kept = quarantined_logs(folder)
-    number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
-    aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
     try:
+        kept = quarantined_logs(folder)
+        number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
+        aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
         os.rename(folder, aside)
         folder.mkdir()  # So that the quarantined log is found when the topic is deleted.
         fsync_dir(folder.parent)
@@ -352,12 +353,13 @@ def _last_shutdown(path: Path) -> LastShutdown:
     """
     last = read_json(path / _RUN_FILE)
     if last is None:
-        return LastShutdown(unclean=True, power_lost=True)
-    went_down = not (last.get("clean") or last.get("boot_id") == boot_id())
+        return LastShutdown(clean=False, unclean=True, power_lost=True)
+    clean = bool(last.get("clean"))
+    went_down = not (clean or last.get("boot_id") == boot_id())
     unclean = went_down or bool(last.get("unclean_before"))
     noted = last.get("incarnations")
     incarnations = None if noted is None else tuple(map(str, noted))
-    return LastShutdown(unclean, unclean or bool(last.get("power_lost")), incarnations)
+    return LastShutdown(clean, unclean, unclean or bool(last.get("power_lost")), incarnations)
 
 
 def _claim(path: Path, cluster_id: str, node_id: int) -> str:

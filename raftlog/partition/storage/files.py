@@ -8,10 +8,10 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -23,6 +23,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE}
 _UNREADABLE = {errno.EIO, errno.ENODATA, errno.EUCLEAN, errno.EBADMSG}
 """Errors of devices and file systems for a block that is unreadable, or whose checksum is wrong."""
 _CHECKSUM = "crc32c"
+T = TypeVar("T")
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 NEW_SUFFIX = ".new"
 
@@ -81,6 +82,7 @@ class _Spare:
     """A descriptor that takes the place of one more when none is free.
 
     Files with unsynced bytes stay open. Without a spare they could hold every descriptor, and their syncs need another.
+    So does a truncation, which must not end half-way.
     """
 
     def __init__(self) -> None:
@@ -89,22 +91,36 @@ class _Spare:
 
     @contextmanager
     def opened(self, path: Path, flags: int) -> Iterator[int]:
-        """Open a file that is there, for the block."""
-        try:
-            descriptor = os.open(path, flags)
-        except OSError as error:
-            if not lacks_descriptor(error):
-                raise
-            with self._lock:
-                self._close()
-                descriptor = os.open(path, flags)
+        """Open a file for the block."""
+        descriptor = self._lent(lambda: os.open(path, flags, 0o644))
         try:
             yield descriptor
         finally:
             os.close(descriptor)
-            with self._lock, suppress(OSError):
-                if self._descriptor < 0:
-                    self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            self._renew()
+
+    def list_names(self, folder: Path) -> list[str]:
+        """Return the names in a folder."""
+        try:
+            return self._lent(lambda: os.listdir(folder))
+        finally:
+            self._renew()
+
+    def _lent(self, call: Callable[[], T]) -> T:
+        """Make a call that needs a descriptor; if none is free, again without the spare one."""
+        try:
+            return call()
+        except OSError as error:
+            if not lacks_descriptor(error):
+                raise
+        with self._lock:
+            self._close()
+            return call()
+
+    def _renew(self) -> None:
+        with self._lock, suppress(OSError):
+            if self._descriptor < 0:
+                self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def _close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -153,7 +169,7 @@ def list_names(folder: Path) -> list[str]:
         OSError: it cannot be read.
     """
     try:
-        return sorted(os.listdir(folder))
+        return sorted(_spare.list_names(folder))
     except FileNotFoundError:
         return []
 
@@ -165,19 +181,16 @@ def read_file(path: Path, *, limit: int | None = None) -> bytes | None:
         OSError: it cannot be read.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with _spare.opened(path, os.O_RDONLY | os.O_CLOEXEC) as descriptor:
+            if limit is not None:
+                return os.pread(descriptor, limit, 0)
+            parts, position = [], 0
+            while part := os.pread(descriptor, 1 << 20, position):
+                parts.append(part)
+                position += len(part)
+            return b"".join(parts)
     except FileNotFoundError:
         return None
-    try:
-        if limit is not None:
-            return os.pread(descriptor, limit, 0)
-        parts, position = [], 0
-        while part := os.pread(descriptor, 1 << 20, position):
-            parts.append(part)
-            position += len(part)
-        return b"".join(parts)
-    finally:
-        os.close(descriptor)
 
 
 def atomic_write(path: Path, content: bytes, *, durable: bool = True, lasting: bool = True) -> None:
@@ -193,13 +206,10 @@ def atomic_write(path: Path, content: bytes, *, durable: bool = True, lasting: b
     """
     beside = path.with_name(path.name + NEW_SUFFIX)
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
+        with _spare.opened(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC) as descriptor:
             write_fully(descriptor, content, 0)
             if durable:
                 sync_file(descriptor)
-        finally:
-            os.close(descriptor)
         os.replace(beside, path)
         if durable and lasting:
             fsync_dir(path.parent)

@@ -270,18 +270,26 @@ class PartitionLog(SegmentedLog):
             active.load_index()
             active.load_aborted()
             markers = _markers(content, headers)
-            active.write(content)
+            with active.file.use():  # One use: to remove a partial write needs no free descriptor.
+                self._write_whole(active, content)
         except CorruptBatchError as error:
             raise DamagedDataError(f"{self.folder} is damaged; nothing was appended: {error.message}") from error
+        except OSError as error:
+            raise storage_error(error, f"cannot append to {self.folder}; nothing was appended") from error
+        self._syncer.wrote(active)  # Before the log end moves: see `Syncer.sync`.
+        for header, marker in zip(headers, markers, strict=True):
+            active.learn(header, marker)
+
+    def _write_whole(self, active: Segment, content: memoryview) -> None:
+        """Write batches; if that fails, remove the part that was written."""
+        try:
+            active.write(content)
         except OSError as error:
             try:
                 active.cut(active.size)
             except OSError as second:
                 raise self._fail(second, "cannot remove a partial write") from error
-            raise storage_error(error, f"cannot append to {self.folder}; nothing was appended") from error
-        self._syncer.wrote(active)  # Before the log end moves: see `Syncer.sync`.
-        for header, marker in zip(headers, markers, strict=True):
-            active.learn(header, marker)
+            raise
 
     def _segment_of(self, offset: Offset) -> Segment:
         return self._segments[self._number_of(offset)]

@@ -37,6 +37,8 @@ class NodeFolders(Protocol):
     @property
     def previous_incarnations(self) -> tuple[str, ...] | None: ...
     @property
+    def last_was_clean(self) -> bool: ...
+    @property
     def unclean(self) -> bool: ...
     @property
     def power_lost(self) -> bool: ...
@@ -125,6 +127,10 @@ class LogDirs:
         return tuple(name for name in noted[0] if all(name in others for others in noted)) if noted else None
 
     @property
+    def last_was_clean(self) -> bool:
+        return all(folder.last_was_clean for folder in self._all)
+
+    @property
     def unclean(self) -> bool:
         return any(folder.unclean for folder in self._all)
 
@@ -175,9 +181,11 @@ class LogDirs:
         by_disk = defaultdict[DataDir, list[Path]](list)
         for folder in folders:
             by_disk[self._home[folder.name]].append(folder)
-        doomed = [gone for log_dir, its in by_disk.items() for gone in log_dir.set_aside(its)]
-        for folder in folders:
-            self._forget(folder.name)
+        doomed = list[Path]()
+        for log_dir, its in by_disk.items():
+            doomed += log_dir.set_aside(its)
+            for folder in its:
+                self._forget(folder.name)
         return doomed
 
     def set_stray(self, folder: Path) -> Path:

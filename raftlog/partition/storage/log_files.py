@@ -84,22 +84,27 @@ class LogFiles:
             recovery_point=max(start, self.recovery_point),
             high_watermark=self.high_watermark_checkpoint,
         )
-        self.epochs.truncate_from(self.log_end_offset)
-        self.epochs.truncate_before(self.log_start_offset)
-        try:
-            require_epochs(self.epochs, self._segments, self.log_start_offset)
-        except StorageError:
-            for segment in self._segments:
-                segment.close()
-            raise
         self._doomed = DelayedDeletes()
-        try:
-            self._doomed.remove_all(folder)
-        except OSError as error:
-            raise storage_error(error, f"cannot remove old segments of {folder}") from error
         # A recovery point proves a sync; an earlier process may have exited before its first one.
         named = self.recovery_point > 0 and self._begun
         self._syncer = Syncer(folder, durable_end_offset=self.recovery_point, named=named)
+        try:
+            self._settle()
+        except BaseException:
+            # Also unsynced files, which the pool keeps open: the next attempt writes their bytes again.
+            for segment in self._segments:
+                segment.close()
+            raise
+
+    def _settle(self) -> None:
+        """Bring the epochs and the files in line with the segments, and sync what is not known to be synced."""
+        self.epochs.truncate_from(self.log_end_offset)
+        self.epochs.truncate_before(self.log_start_offset)
+        require_epochs(self.epochs, self._segments, self.log_start_offset)
+        try:
+            self._doomed.remove_all(self.folder)
+        except OSError as error:
+            raise storage_error(error, f"cannot remove old segments of {self.folder}") from error
         self._sync_unchecked()
 
     @property

@@ -5,9 +5,12 @@ Order: first the checkpoint, which refers to the part to be removed, then the fi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
 from raftlog.errors import CorruptBatchError, DiskFullError, StorageError
 from raftlog.model import Offset
-from raftlog.partition.storage.files import fsync_dir, storage_error
+from raftlog.partition.storage.files import fsync_dir, lacks_descriptor, storage_error
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX, LogFiles
 from raftlog.partition.storage.segment import Segment, segment_path
 from raftlog.partition.storage.sync_failures import fails_on_sync_error
@@ -20,19 +23,28 @@ class TruncatableLog(LogFiles):
         """Return the log end offset after `truncate_to(offset)`: `offset`, or less if it is inside a batch.
 
         Raises:
+            DiskFullError: no descriptor is free; it can be retried.
             StorageError: the log is damaged there, or a disk operation failed.
         """
         if not self.log_start_offset < offset < self.log_end_offset:
             return min(offset, self.log_end_offset)
         holder = next(segment for segment in reversed(self._segments) if segment.base_offset <= offset)
-        try:
+        with self._before_a_cut():
             end = next(header.base_offset for _, header in holder.headers(offset) if header.last_offset >= offset)
+        # If the log starts inside that batch, it becomes empty and keeps its start.
+        return max(end, self.log_start_offset)
+
+    @contextmanager
+    def _before_a_cut(self) -> Iterator[None]:
+        """Translate errors of the reads before a truncation: nothing was changed yet."""
+        try:
+            yield
         except CorruptBatchError as error:
             raise self._fail(error, "is damaged, and cannot be truncated") from error
         except OSError as error:
+            if lacks_descriptor(error):
+                raise storage_error(error, f"cannot truncate {self.folder} yet") from error
             raise self._fail(error, "cannot truncate") from error
-        # If the log starts inside that batch, it becomes empty and keeps its start.
-        return max(end, self.log_start_offset)
 
     @fails_on_sync_error
     def truncate_to(self, offset: Offset) -> None:
@@ -48,7 +60,14 @@ class TruncatableLog(LogFiles):
             if end <= self.log_start_offset:
                 self.reset_to(end)
             else:
-                with self._changing:
+                last = next(segment for segment in reversed(self._segments) if segment.base_offset < end)
+                with self._changing, ExitStack() as held:
+                    with self._before_a_cut():
+                        # All that needs a free descriptor, so that nothing later fails for lack of one.
+                        held.enter_context(last.file.use())
+                        last.load_index()
+                        last.load_aborted()
+                        self._remove_files(PRODUCERS_SUFFIX, above=end)
                     self._truncate_inside(end)
 
     def _truncate_inside(self, offset: Offset) -> None:
@@ -66,7 +85,6 @@ class TruncatableLog(LogFiles):
                     self._segments.pop()
                 self._segments[-1].truncate_to(offset)
                 self._syncer.truncated(self.log_end_offset, self._segments[-1])
-            self._remove_files(PRODUCERS_SUFFIX, above=self.log_end_offset)
             fsync_dir(self.folder)
         except OSError as error:
             raise self._fail(error, "cannot truncate") from error
