@@ -9,9 +9,9 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.request_marks import RequestMarks
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 LOG_INTERVAL_S = 10.0
-"""The least time between two log lines about refused connections."""
+"""The least time between two log lines about refused connections, and between two about aiohttp's exceptions."""
 _CHARGED_S = 0.0005
 """A connection's time of parsing is charged once it is longer: a usual request takes a hundredth of it."""
 _AIOHTTP_S = 0.0001
@@ -224,6 +224,9 @@ def direct_writer(request: web.Request, timeout_s: float) -> SocketWriter | None
 class AiohttpHandler(web.RequestHandler):
     """aiohttp's handler of one connection; its own error responses have raftlog's format."""
 
+    _logged_at: ClassVar[float] = float("-inf")
+    """When a handler of this process last logged an exception."""
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -231,14 +234,26 @@ class AiohttpHandler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Respond to a request that aiohttp cannot parse."""
+        """Respond to a request that aiohttp cannot parse, or whose handling failed outside of our middlewares."""
+        if isinstance(exc, UnicodeEncodeError) and hdrs.EXPECT in request.headers:
+            status, message = 417, "Expect: it is no UTF-8"  # aiohttp's own refusal quotes it, and cannot be encoded.
         if status >= 500:
-            return super().handle_error(request, status, exc, message)
+            self.log_exception("a request of %s failed", request.remote, exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("a response is being sent already")
-        response = _own_refusal(status, str(message or exc or "it is not an HTTP request"))
+        if status >= 500:
+            response = _response(status, RaftlogError("the node failed to handle the request; its log says why"))
+        else:
+            response = _own_refusal(status, str(message or exc or "it is not an HTTP request"))
         response.force_close()
         return response
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """Log an exception outside of our middlewares, once in `LOG_INTERVAL_S`: any client may be able to cause it."""
+        now = time.monotonic()
+        if now - AiohttpHandler._logged_at >= LOG_INTERVAL_S:
+            AiohttpHandler._logged_at = now
+            _log.error(*args, **kw)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -271,7 +286,11 @@ async def charged(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 def _own_refusal(status: int, text: str) -> web.Response:
     """Return the response to a request that aiohttp refuses by itself."""
-    error = InvalidRequestError(f"the request cannot be read as HTTP: {text.strip().partition(chr(10))[0][:200]}")
+    line = text.strip().partition("\n")[0][:200]
+    return _response(status, InvalidRequestError(f"the request cannot be read as HTTP: {line}"))
+
+
+def _response(status: int, error: RaftlogError) -> web.Response:
     marks = RequestMarks()
     headers = {media.REQUEST_ID: marks.id}
     return web.Response(body=encoded_error(error, marks), status=status, content_type=media.JSON, headers=headers)

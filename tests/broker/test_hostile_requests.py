@@ -262,6 +262,23 @@ async def test_a_host_that_is_no_utf_8_is_refused_by_every_node(cluster: LocalCl
         assert b'"code":"FOREIGN_ORIGIN"' in said
 
 
+EXPECT_NO_UTF_8 = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nExpect: \xff\r\nConnection: close\r\n\r\n"
+
+
+async def test_an_expect_that_is_no_utf_8_is_refused_by_every_node(cluster: LocalCluster):
+    nodes = [cluster.node(name) for name in (*cluster.controllers, *cluster.brokers)]
+    for address in [one for node in nodes for one in (node.public, node.internal) if one is not None]:
+        with socket.create_connection((address.host, address.port), timeout=10) as stranger:
+            stranger.sendall(EXPECT_NO_UTF_8)
+            said = b""
+            while more := await asyncio.to_thread(stranger.recv, 65_536):
+                said += more
+        assert said.startswith(b"HTTP/1.1 417 "), said
+        assert b'{"error":{"code":"INVALID_REQUEST"' in said, said
+    logs = {name: cluster.log_tail(name, 1_000) for name in (*cluster.controllers, *cluster.brokers)}
+    assert not [name for name, log in logs.items() if "Traceback" in log]
+
+
 async def test_what_is_no_http_is_answered_in_our_form(cluster: LocalCluster):
     for garbage in (
         b"GET / HTTP/9.9\r\n\r\n",
@@ -269,6 +286,7 @@ async def test_what_is_no_http_is_answered_in_our_form(cluster: LocalCluster):
         b"GET /\xff HTTP/1.1\r\nA b\r\n\r\n",
         head("GET", "/v1/topics", "Expect: 110-continue", "Connection: close"),
         head("POST", "/v1/nowhere", "Expect: nothing", "Content-Length: 0", "Connection: close"),
+        EXPECT_NO_UTF_8,
     ):
         with ExitStack() as stack:
             stranger = connect(cluster, stack)
