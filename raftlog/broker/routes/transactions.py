@@ -14,6 +14,7 @@ from raftlog.broker.openapi.parameters import BROKER_SCOPE, PAGE, STATE
 from raftlog.broker.paging import Names, Wanted, merged, names_of
 from raftlog.broker.routes.groups import noted, with_id
 from raftlog.broker.routes.other_brokers import each_other_broker
+from raftlog.coordinator.group.offsets import require_limit
 from raftlog.coordinator.transaction.state import Transactions
 from raftlog.runtime import in_slices
 from raftlog.security.guard import sender_of
@@ -30,6 +31,8 @@ from raftlog.wire.transactions import (
 )
 
 TIMEOUT_MS = 15_000
+_SLICE = 512
+"""The names of one request that are authorized in one turn of the event loop."""
 
 
 class TransactionRoutes:
@@ -74,7 +77,8 @@ class TransactionRoutes:
         name, limit_ms = request.match_info["transactional_id"], caller_timeout_ms(request, TIMEOUT_MS)
         access, sender = self._context.access, sender_of(request)
         access.require(sender, "read", "group", body.group_id)
-        for topic in dict.fromkeys(offset.topic for offset in body.offsets):
+        require_limit(len(body.offsets))
+        async for topic in in_slices(dict.fromkeys(offset.topic for offset in body.offsets), _SLICE):
             access.require(sender, "read", "topic", topic)
         answer = await self._context.groups.commit_in_transaction(
             name, body, transactions=self._context.transactions, timeout_ms=limit_ms
@@ -116,7 +120,7 @@ class TransactionRoutes:
         """Commit the listed transactions of a set and abort its others, in one decision; markers follow."""
         check_query(request)
         body = await read_json(request, EndSetBody)
-        for member in body.members:
+        async for member in in_slices(body.members, _SLICE):
             self._context.access.require(sender_of(request), "write", "transactional_id", member.transactional_id)
         name, limit_ms = request.match_info["set_id"], caller_timeout_ms(request, TIMEOUT_MS)
         return json_response(await self._context.transactions.end_set(name, body, deadline_ms=limit_ms))
