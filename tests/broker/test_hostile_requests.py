@@ -22,6 +22,7 @@ from raftlog.serving.limits import MAX_JSON_BYTES
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
 from raftlog.wire.data import ProducePartition, ProduceRequest
+from tests.broker.stall_support import require_no_stall_each_time
 
 pytestmark = pytest.mark.cluster
 JSON = {"Content-Type": "application/json"}
@@ -237,6 +238,18 @@ async def test_few_large_records_of_json_hold_no_loop(http: Http, topic: str, re
     for _ in range(3):
         reply = await http("POST", f"/v1/topics/{topic}/records", data=io.BytesIO(body), headers=JSON)
         assert reply.status in (200, 400), reply.body
+
+
+def test_half_a_million_assignments_hold_the_loop_of_no_node(cluster: LocalCluster, stall_file: Path, topic_name: str):
+    body = b'{"topic":"%s","assignments":[' % topic_name.encode() + b"[1]," * 499_000 + b"[1]]}"
+
+    async def create() -> None:
+        async with http_to(cluster.bootstrap) as http:
+            reply = await http("POST", "/v1/topics", data=io.BytesIO(body), headers=JSON)
+        assert reply.status == 400, reply.body
+        assert "expected at most 10000 partitions" in reply.message
+
+    require_no_stall_each_time(stall_file, lambda: asyncio.run(create()))
 
 
 async def test_a_request_of_thousands_of_empty_batches_holds_no_loop(http: Http, topic: str):
