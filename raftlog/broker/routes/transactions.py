@@ -9,7 +9,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import caller_timeout_ms, check_query, json_response, query_choice, read_json
+from raftlog.broker.http import caller_timeout_ms, check_query, json_bytes, json_response, query_choice, read_json
 from raftlog.broker.openapi.parameters import BROKER_SCOPE, PAGE, STATE
 from raftlog.broker.paging import Names, Wanted, merged, names_of
 from raftlog.broker.routes.groups import noted, with_id
@@ -18,7 +18,9 @@ from raftlog.coordinator.group.offsets import require_limit
 from raftlog.coordinator.transaction.state import Transactions
 from raftlog.runtime import in_slices
 from raftlog.security.guard import sender_of
+from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
+from raftlog.wire.codec import encode_json
 from raftlog.wire.transactions import (
     EndSetBody,
     EndTransactionBody,
@@ -28,6 +30,7 @@ from raftlog.wire.transactions import (
     TransactionOffsetsBody,
     TransactionsResponse,
     WriteMarkersRequest,
+    WriteMarkersResponse,
 )
 
 TIMEOUT_MS = 15_000
@@ -135,8 +138,15 @@ class TransactionRoutes:
         """Write a transaction's markers to partitions that this broker leads."""
         body = await read_json(request, WriteMarkersRequest)
         written = await self._context.transactions.write_markers(body)
-        errors = tuple(None if error is None else with_id(error) for error in written.errors)
-        return json_response(replace(written, errors=errors))
+        if len(written.errors) <= _SLICE:
+            return json_bytes(_encoded(written))
+        return json_bytes(await in_worker(_encoded, written))
+
+
+def _encoded(written: WriteMarkersResponse) -> bytes:
+    """Return the body of an answer whose errors have the id of the request."""
+    errors = tuple(None if error is None else with_id(error) for error in written.errors)
+    return encode_json(replace(written, errors=errors))
 
 
 async def listed_transactions(
