@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -11,8 +11,8 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import caller_timeout_ms, check_query, json_response, query_choice, read_json
 from raftlog.broker.openapi.parameters import PAGE, SCOPE
-from raftlog.broker.paging import Wanted, merged
-from raftlog.broker.routes.other_brokers import each_other_broker
+from raftlog.broker.paging import Wanted
+from raftlog.broker.routes.other_brokers import each_other_broker, joined
 from raftlog.coordinator.group.membership import require_counts
 from raftlog.coordinator.group.offsets import require_limit
 from raftlog.errors import ErrorCode, StaleRouteError
@@ -73,11 +73,15 @@ class GroupRoutes:
         access, sender, wanted = self._context.access, sender_of(request), Wanted.of(request)
         scope = query_choice(request, SCOPE)
         listed, own = await self._groups.listed(wanted, lambda name: access.sees(sender, "group", name))
-        pages = [(tuple(listed), own.matching, own.next != "")]
+        pages: list[tuple[Sequence[GroupListing], int, bool]] = [(listed, own.matching, own.next != "")]
         if scope == "cluster":
             pages += await self._of_others(request, wanted)
-        groups, matching, after = merged(pages, wanted, lambda group: group.group_id)
-        return json_response(GroupsResponse(groups=groups, matching=matching, next=after))
+        return await joined(
+            pages,
+            wanted,
+            lambda group: group.group_id,
+            lambda groups, matching, after: GroupsResponse(groups=groups, matching=matching, next=after),
+        )
 
     async def _of_others(
         self, request: web.Request, wanted: Wanted

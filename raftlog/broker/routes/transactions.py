@@ -11,9 +11,9 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import caller_timeout_ms, check_query, json_bytes, json_response, query_choice, read_json
 from raftlog.broker.openapi.parameters import BROKER_SCOPE, PAGE, STATE
-from raftlog.broker.paging import Names, Wanted, merged, names_of
+from raftlog.broker.paging import Names, Wanted, names_of
 from raftlog.broker.routes.groups import noted, with_id
-from raftlog.broker.routes.other_brokers import each_other_broker
+from raftlog.broker.routes.other_brokers import each_other_broker, joined
 from raftlog.coordinator.group.offsets import require_limit
 from raftlog.coordinator.transaction.state import Transactions
 from raftlog.runtime import in_slices
@@ -104,8 +104,12 @@ class TransactionRoutes:
             query = wanted.query | {STATE.name: state}
             answers = await each_other_broker(self._context, request, TransactionsResponse, paths.TRANSACTIONS, query)
             pages += [(one.transactions, one.matching, one.next != "") for one in answers]
-        found, matching, after = merged(pages, wanted, lambda one: one.transactional_id)
-        return json_response(TransactionsResponse(transactions=found, matching=matching, next=after))
+        return await joined(
+            pages,
+            wanted,
+            lambda one: one.transactional_id,
+            lambda found, matching, after: TransactionsResponse(transactions=found, matching=matching, next=after),
+        )
 
     async def describe(self, request: web.Request) -> web.Response:
         """Describe one transactional id."""
