@@ -18,11 +18,13 @@ from raftlog.request_marks import RequestMarks
 from raftlog.serving.error_bodies import encoded_error
 from raftlog.serving.metered import Metered
 from raftlog.serving.turnstile import Turnstile
+from raftlog.serving.unsent import Unsent
 from raftlog.transport.socket_writer import SocketWriter
 from raftlog.wire import http1, media
 
 if TYPE_CHECKING:
     from raftlog.serving.admission import Handler
+    from raftlog.serving.limits import RequestLimits
 
 _log = logging.getLogger(__name__)
 LOG_INTERVAL_S = 10.0
@@ -107,19 +109,25 @@ def refusal_bytes(error: RaftlogError, status: int = 503) -> bytes:
 
 
 class AiohttpConnection(asyncio.Protocol):
-    """A connection that aiohttp serves: counted, and closed if the head of a request does not arrive in time.
+    """A connection that aiohttp serves: counted, and closed if a request's head, or the peer's reading, takes too long.
 
     Args:
-        address: the peer's address, under which `limits` counts it already.
+        limits: counts the connection already, under the peer's `address`.
         turnstile: is charged the time of parsing and handling requests, and of sending responses.
-        head_s: the longest time from a request's first byte to the end of its head.
+        times: the longest times.
     """
 
     def __init__(
-        self, inner: asyncio.Protocol, limits: ConnectionLimits, turnstile: Turnstile, address: str, *, head_s: float
+        self,
+        inner: asyncio.Protocol,
+        limits: ConnectionLimits,
+        turnstile: Turnstile,
+        address: str,
+        *,
+        times: RequestLimits,
     ) -> None:
         self._inner, self._limits, self._turnstile, self._address = inner, limits, turnstile, address
-        self._head_s = head_s
+        self._head_s, self._unsent = times.head_s, Unsent(times.write_s)
         self._transport: asyncio.Transport | None = None
         self._under_way = 0
         self._parse_s = 0.0
@@ -137,9 +145,11 @@ class AiohttpConnection(asyncio.Protocol):
     def ended(self) -> None:
         """Mark a request as handled; its response may still be being sent."""
         self._under_way -= 1
+        self._unsent.watch()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._unsent.transport = self._transport
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -165,6 +175,7 @@ class AiohttpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._inner.pause_writing()
+        self._unsent.watch()
 
     def resume_writing(self) -> None:
         self._inner.resume_writing()
@@ -182,6 +193,7 @@ class AiohttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._unsent.stop()
         if self._socket_writer is not None:
             self._socket_writer.lost()
         self._limits.leave(self._address)
@@ -193,6 +205,7 @@ class AiohttpConnection(asyncio.Protocol):
         late = InvalidRequestError(f"the head of the request has not arrived within {self._head_s:g} s")
         self._transport.write(refusal_bytes(late, status=408))
         self._transport.close()
+        self._unsent.watch()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
