@@ -11,7 +11,15 @@ from typing import TypeVar
 from raftlog.coordinator.group.offsets import OFFSETS_AT_ONCE, require_limit
 from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
-from raftlog.wire.groups import OffsetCommitRequest, OffsetDeleteRequest, OffsetResult, OffsetResults, by_topic, flat
+from raftlog.wire.groups import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetResult,
+    OffsetResults,
+    by_topic,
+    count_of,
+    flat,
+)
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -25,7 +33,7 @@ def parts_of_commit(request: OffsetCommitRequest) -> Sequence[OffsetCommitReques
     """
     if len(request.offsets) <= OFFSETS_AT_ONCE:
         return [request]
-    require_limit(request.offsets)
+    require_limit(len(request.offsets))
     return [replace(request, offsets=tuple(some)) for some in _pieces(request.offsets)]
 
 
@@ -35,8 +43,8 @@ def parts_of_deletion(request: OffsetDeleteRequest) -> Sequence[OffsetDeleteRequ
     Raises:
         InvalidRequestError: the request has too many partitions.
     """
+    require_limit(count_of(request.partitions))
     wanted = sorted(flat(request.partitions))
-    require_limit(wanted)
     return [replace(request, partitions=by_topic(some)) for some in _pieces(wanted)] or [request]
 
 

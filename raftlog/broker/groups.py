@@ -16,7 +16,7 @@ from raftlog.broker.paging import ALL, Names, Wanted, names_of
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group.administration import decide_deletion, decide_description, group_ids, listing_of
 from raftlog.coordinator.group.coordinator import GroupCoordinator
-from raftlog.coordinator.group.membership import decide_heartbeat, has_changes
+from raftlog.coordinator.group.membership import decide_heartbeat, has_changes, require_counts
 from raftlog.coordinator.group.offsets import (
     decide_commit,
     decide_end_of_transaction,
@@ -29,10 +29,11 @@ from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime import CoordinatorRuntime, Decision, Now
 from raftlog.errors import ErrorCode, RetriableError, TransactionAbortedError
 from raftlog.metadata_quorum.image import MetadataImage
-from raftlog.model import CONSUMER_OFFSETS, BrokerId, ProducerEpoch, ProducerId
+from raftlog.model import CONSUMER_OFFSETS, BrokerId, ProducerEpoch, ProducerId, TopicPartition
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.waiters import Notifier, listening, wait_until
 from raftlog.runtime import Clock, in_slices
+from raftlog.serving.workers import in_worker
 from raftlog.wire.groups import (
     GroupDescription,
     GroupHeartbeatRequest,
@@ -43,8 +44,13 @@ from raftlog.wire.groups import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetResults,
+    count_of,
+    flat,
 )
 from raftlog.wire.transactions import JoinTransactionRequest, TransactionMarker, TransactionOffsetsBody
+
+_FEW = 1_000
+"""So many partitions are handled on the event loop: each takes up to 1 us."""
 
 
 class JoinsTransactions(Protocol):
@@ -125,6 +131,7 @@ class GroupService:
         self, group_id: str, request: GroupHeartbeatRequest, *, client_host: str, timeout_ms: int
     ) -> GroupHeartbeatResponse:
         """Answer a member's heartbeat, at the latest after `max_wait_ms`; earlier if its assignment changes."""
+        owned = await _owned(request)
         loop = asyncio.get_running_loop()
         wait_ms = min(request.max_wait_ms, self._config.heartbeat_interval_ms, timeout_ms)
         if self.parked >= self._max_parked:
@@ -135,9 +142,9 @@ class GroupService:
                 while True:
                     event.clear()
                     await self._find_topics(group_id, request)
-                    decide = partial(self._decide_heartbeat, group_id, request, client_host)
+                    decide = partial(self._decide_heartbeat, group_id, request, client_host, owned)
                     response = await self.runtime.decide(group_id, decide, timeout_ms=timeout_ms)
-                    if has_changes(request, response) or request.member_epoch <= 0:
+                    if has_changes(request, owned, response) or request.member_epoch <= 0:
                         return response
                     if not await wait_until(event, deadline):
                         return response
@@ -316,7 +323,13 @@ class GroupService:
         return lag
 
     def _decide_heartbeat(
-        self, group_id: str, request: GroupHeartbeatRequest, client_host: str, state: GroupsState, now: Now
+        self,
+        group_id: str,
+        request: GroupHeartbeatRequest,
+        client_host: str,
+        owned: frozenset[TopicPartition] | None,
+        state: GroupsState,
+        now: Now,
     ) -> Decision[GroupHeartbeatResponse]:
         decision = decide_heartbeat(
             state,
@@ -326,6 +339,7 @@ class GroupService:
             topics=self._topics,
             settings=self._config,
             client_host=client_host,
+            owned=owned,
         )
         self.rebalances += sum(isinstance(record, TargetEpochChanged) for record in decision.records)
         return decision
@@ -345,3 +359,15 @@ class GroupService:
         if group_id in self._updates:
             self._updates[group_id].fire()
         self.classic.wake(group_id)
+
+
+async def _owned(request: GroupHeartbeatRequest) -> frozenset[TopicPartition] | None:
+    """Return the partitions that a member reports; None: it reports none.
+
+    Raises:
+        InvalidRequestError: there are too many.
+    """
+    require_counts(request)
+    if request.owned is None:
+        return None
+    return flat(request.owned) if count_of(request.owned) <= _FEW else await in_worker(flat, request.owned)

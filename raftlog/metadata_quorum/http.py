@@ -99,7 +99,7 @@ class ControllerRoutes:
         self._add(app, paths.READ, ReadRequest, self._read)
         self._add(app, paths.CREATE_TOPIC, CreateTopicRequest, self._controller.create_topic)
         for path, (cls, _) in ADMIN_OPERATIONS.items():
-            self._add(app, path, cls, partial(self._controller.administer, path), may_be_large=True)
+            self._add(app, path, cls, partial(self._controller.administer, path), has_large_answer=True)
         app.router.add_get(paths.DESCRIBE_QUORUM, self.describe_quorum)
         app.router.add_get(paths.METADATA_DIGEST, self.digest)
         require_entries(app, self._table)
@@ -170,25 +170,25 @@ class ControllerRoutes:
         cls: type[T],
         act: Callable[[T], Coroutine[Any, Any, object]],
         *,
-        may_be_large: bool = False,
+        has_large_answer: bool = False,
     ) -> None:
         """Register a command.
 
         Args:
-            may_be_large: it may name thousands of rules or partitions: a worker thread reads it, and writes the answer.
+            has_large_answer: it may name thousands of rules or partitions, and a worker thread writes the answer.
         """
         route = self._table.find("POST", path)
         identity = "" if route is None else route.identity
 
         async def handle(request: web.Request) -> web.Response:
             body = await read_received(request)
-            is_large = may_be_large and len(body) > INLINE_BYTES
+            is_large = len(body) > INLINE_BYTES
             command = await in_worker(decode_json, cls, body) if is_large else decode_json(cls, body)
             if identity:
                 self._require_named(request, getattr(command, identity))
             # Shielded: a decision must complete even if its caller disconnects.
             done = await asyncio.shield(self._tasks.spawn(act(command), name=path, awaited=True))
-            return _json_body(await in_worker(encode_json, done)) if may_be_large else _json(done)
+            return _json_body(await in_worker(encode_json, done)) if has_large_answer else _json(done)
 
         app.router.add_post(path, handle)
 

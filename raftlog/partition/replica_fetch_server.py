@@ -188,7 +188,7 @@ class ReplicaFetchServer:
         while True:
             parked.clear()
             if urgency is None or loop.time() >= until:
-                pairs, urgency = self._look(subscriptions, request)
+                pairs, urgency = await self._look(subscriptions, request)
             if urgency == "more" and loop.time() < until:
                 await asyncio.sleep(0)
                 session.require_under_way(request.session_epoch)
@@ -250,13 +250,17 @@ class ReplicaFetchServer:
         subscriptions.forget(position.key)
         return None
 
-    def _look(
+    async def _look(
         self, subscriptions: _Subscriptions, request: ReplicaFetchRequest
     ) -> tuple[list[tuple[ReplicaFetchResult, bytes | FileRange]], Urgency | Literal["more"]]:
         """Return the results of changed partitions, and when they must be sent; "more": look at the others first.
 
         A look at thousands of partitions would hold the event loop. What it has found is sent at once then, so that no
         result is older than its turn: the partitions that are left come first in the next response.
+
+        Without a session there is no next response that remembers them: the look goes on in further turns. Its results
+        may be older than the last turn. No change is lost: a change meanwhile wakes a request that waits, and every
+        later one without a session is answered with all offsets.
         """
         session = subscriptions.session
         pairs, urgencies = list[tuple[ReplicaFetchResult, bytes | FileRange]](), set[Urgency]()
@@ -265,6 +269,8 @@ class ReplicaFetchServer:
         for number, key in enumerate(dirty):
             if session.session_id and (left <= 0 or count >= MOST_BATCHES or number == _MANY):
                 break  # The other partitions come first in the next response.
+            if number and number % _MANY == 0:
+                await asyncio.sleep(0)
             position = session.partitions[key].position
             if not self._counts(subscriptions, key):
                 self._acknowledge(subscriptions, position)

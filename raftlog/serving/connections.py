@@ -9,24 +9,26 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.request_marks import RequestMarks
 from raftlog.serving.error_bodies import encoded_error
 from raftlog.serving.metered import Metered
 from raftlog.serving.turnstile import Turnstile
+from raftlog.serving.unsent import Unsent
 from raftlog.transport.socket_writer import SocketWriter
 from raftlog.wire import http1, media
 
 if TYPE_CHECKING:
     from raftlog.serving.admission import Handler
+    from raftlog.serving.limits import RequestLimits
 
 _log = logging.getLogger(__name__)
 LOG_INTERVAL_S = 10.0
-"""The least time between two log lines about refused connections."""
+"""The least time between two log lines about refused connections, and between two about aiohttp's exceptions."""
 _CHARGED_S = 0.0005
 """A connection's time of parsing is charged once it is longer: a usual request takes a hundredth of it."""
 _AIOHTTP_S = 0.0001
@@ -107,19 +109,25 @@ def refusal_bytes(error: RaftlogError, status: int = 503) -> bytes:
 
 
 class AiohttpConnection(asyncio.Protocol):
-    """A connection that aiohttp serves: counted, and closed if the head of a request does not arrive in time.
+    """A connection that aiohttp serves: counted, and closed if a request's head, or the peer's reading, takes too long.
 
     Args:
-        address: the peer's address, under which `limits` counts it already.
+        limits: counts the connection already, under the peer's `address`.
         turnstile: is charged the time of parsing and handling requests, and of sending responses.
-        head_s: the longest time from a request's first byte to the end of its head.
+        times: the longest times.
     """
 
     def __init__(
-        self, inner: asyncio.Protocol, limits: ConnectionLimits, turnstile: Turnstile, address: str, *, head_s: float
+        self,
+        inner: asyncio.Protocol,
+        limits: ConnectionLimits,
+        turnstile: Turnstile,
+        address: str,
+        *,
+        times: RequestLimits,
     ) -> None:
         self._inner, self._limits, self._turnstile, self._address = inner, limits, turnstile, address
-        self._head_s = head_s
+        self._head_s, self._unsent = times.head_s, Unsent(times.write_s)
         self._transport: asyncio.Transport | None = None
         self._under_way = 0
         self._parse_s = 0.0
@@ -137,9 +145,11 @@ class AiohttpConnection(asyncio.Protocol):
     def ended(self) -> None:
         """Mark a request as handled; its response may still be being sent."""
         self._under_way -= 1
+        self._unsent.watch()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._unsent.transport = self._transport
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -165,6 +175,7 @@ class AiohttpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._inner.pause_writing()
+        self._unsent.watch()
 
     def resume_writing(self) -> None:
         self._inner.resume_writing()
@@ -182,6 +193,7 @@ class AiohttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._unsent.stop()
         if self._socket_writer is not None:
             self._socket_writer.lost()
         self._limits.leave(self._address)
@@ -193,6 +205,7 @@ class AiohttpConnection(asyncio.Protocol):
         late = InvalidRequestError(f"the head of the request has not arrived within {self._head_s:g} s")
         self._transport.write(refusal_bytes(late, status=408))
         self._transport.close()
+        self._unsent.watch()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -224,6 +237,9 @@ def direct_writer(request: web.Request, timeout_s: float) -> SocketWriter | None
 class AiohttpHandler(web.RequestHandler):
     """aiohttp's handler of one connection; its own error responses have raftlog's format."""
 
+    _logged_at: ClassVar[float] = float("-inf")
+    """When a handler of this process last logged an exception."""
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -231,14 +247,26 @@ class AiohttpHandler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Respond to a request that aiohttp cannot parse."""
+        """Respond to a request that aiohttp cannot parse, or whose handling failed outside of our middlewares."""
+        if isinstance(exc, UnicodeEncodeError) and hdrs.EXPECT in request.headers:
+            status, message = 417, "Expect: it is no UTF-8"  # aiohttp's own refusal quotes it, and cannot be encoded.
         if status >= 500:
-            return super().handle_error(request, status, exc, message)
+            self.log_exception("a request of %s failed", request.remote, exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("a response is being sent already")
-        response = _own_refusal(status, str(message or exc or "it is not an HTTP request"))
+        if status >= 500:
+            response = _response(status, RaftlogError("the node failed to handle the request; its log says why"))
+        else:
+            response = _own_refusal(status, str(message or exc or "it is not an HTTP request"))
         response.force_close()
         return response
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """Log an exception outside of our middlewares, once in `LOG_INTERVAL_S`: any client may be able to cause it."""
+        now = time.monotonic()
+        if now - AiohttpHandler._logged_at >= LOG_INTERVAL_S:
+            AiohttpHandler._logged_at = now
+            _log.error(*args, **kw)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -271,7 +299,11 @@ async def charged(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 def _own_refusal(status: int, text: str) -> web.Response:
     """Return the response to a request that aiohttp refuses by itself."""
-    error = InvalidRequestError(f"the request cannot be read as HTTP: {text.strip().partition(chr(10))[0][:200]}")
+    line = text.strip().partition("\n")[0][:200]
+    return _response(status, InvalidRequestError(f"the request cannot be read as HTTP: {line}"))
+
+
+def _response(status: int, error: RaftlogError) -> web.Response:
     marks = RequestMarks()
     headers = {media.REQUEST_ID: marks.id}
     return web.Response(body=encoded_error(error, marks), status=status, content_type=media.JSON, headers=headers)

@@ -104,7 +104,7 @@ class AiohttpServer:
             auto_decompress=False,
             lingering_time=self._limits.linger_s,
         )
-        return AiohttpConnection(handler, self._connections, self._turnstile, address, head_s=self._limits.head_s)
+        return AiohttpConnection(handler, self._connections, self._turnstile, address, times=self._limits)
 
 
 class AiohttpListener:

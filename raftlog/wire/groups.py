@@ -48,6 +48,11 @@ def by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartitions, ...
     return tuple(TopicPartitions(topic=topic, partitions=tuple(numbers)) for topic, numbers in grouped.items())
 
 
+def count_of(listed: Iterable[TopicPartitions]) -> int:
+    """Return how many partitions a request names, repeated ones included; a topic without any counts as one."""
+    return sum(max(1, len(item.partitions)) for item in listed)
+
+
 def flat(listed: Iterable[TopicPartitions]) -> frozenset[TopicPartition]:
     """Return the partitions that `by_topic` grouped."""
     return frozenset(TopicPartition(item.topic, number) for item in listed for number in item.partitions)

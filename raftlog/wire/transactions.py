@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from raftlog.errors import InvalidRequestError
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, ProducerId, TopicId
+from raftlog.schema import limited
 from raftlog.wire.errors import WireError
 from raftlog.wire.groups import NO_MEMBER_EPOCH, CommitOffset
 from raftlog.wire.producer_ids import MOST, require_identity
 
 SET_SEPARATOR = "::"
+MAX_TAKING_PART = 10_000
+"""The most partitions and groups of one transaction."""
 _MOST = {**MOST, "coordinator_epoch": (1 << 31) - 1}
 
 
@@ -101,8 +104,8 @@ class JoinTransactionRequest:
     transactional_id: str
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
-    partitions: tuple[TransactionPartition, ...] = ()
-    groups: tuple[str, ...] = ()
+    partitions: tuple[TransactionPartition, ...] = field(default=(), metadata=limited(most=MAX_TAKING_PART))
+    groups: tuple[str, ...] = field(default=(), metadata=limited(most=MAX_TAKING_PART))
     verify_only: bool = False
     """Add nothing: everything must be in the transaction already, as a producer of Kafka's first kind has added it."""
 
@@ -161,8 +164,8 @@ class WriteMarkersRequest:
     """JSON that coordinators send to `paths.WRITE_MARKERS` of the partitions' leaders."""
 
     marker: TransactionMarker
-    partitions: tuple[TransactionPartition, ...] = ()
-    groups: tuple[str, ...] = ()
+    partitions: tuple[TransactionPartition, ...] = field(default=(), metadata=limited(most=MAX_TAKING_PART))
+    groups: tuple[str, ...] = field(default=(), metadata=limited(most=MAX_TAKING_PART))
     """Groups with offsets in the transaction that this broker coordinates."""
     timeout_ms: int = 10_000
 

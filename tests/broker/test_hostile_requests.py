@@ -22,6 +22,7 @@ from raftlog.serving.limits import MAX_JSON_BYTES
 from raftlog.wire import media, paths
 from raftlog.wire.codec import encode_frame
 from raftlog.wire.data import ProducePartition, ProduceRequest
+from tests.broker.stall_support import require_no_stall_each_time
 
 pytestmark = pytest.mark.cluster
 JSON = {"Content-Type": "application/json"}
@@ -239,6 +240,18 @@ async def test_few_large_records_of_json_hold_no_loop(http: Http, topic: str, re
         assert reply.status in (200, 400), reply.body
 
 
+def test_half_a_million_assignments_hold_the_loop_of_no_node(cluster: LocalCluster, stall_file: Path, topic_name: str):
+    body = b'{"topic":"%s","assignments":[' % topic_name.encode() + b"[1]," * 499_000 + b"[1]]}"
+
+    async def create() -> None:
+        async with http_to(cluster.bootstrap) as http:
+            reply = await http("POST", "/v1/topics", data=io.BytesIO(body), headers=JSON)
+        assert reply.status == 400, reply.body
+        assert "expected at most 10000 partitions" in reply.message
+
+    require_no_stall_each_time(stall_file, lambda: asyncio.run(create()))
+
+
 async def test_a_request_of_thousands_of_empty_batches_holds_no_loop(http: Http, topic: str):
     entries = tuple(ProducePartition(topic=topic, partition=0, length=0) for _ in range(10_000))
     frame = b"".join(encode_frame(ProduceRequest(acks="all", timeout_ms=10_000, partitions=entries)))
@@ -262,6 +275,23 @@ async def test_a_host_that_is_no_utf_8_is_refused_by_every_node(cluster: LocalCl
         assert b'"code":"FOREIGN_ORIGIN"' in said
 
 
+EXPECT_NO_UTF_8 = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nExpect: \xff\r\nConnection: close\r\n\r\n"
+
+
+async def test_an_expect_that_is_no_utf_8_is_refused_by_every_node(cluster: LocalCluster):
+    nodes = [cluster.node(name) for name in (*cluster.controllers, *cluster.brokers)]
+    for address in [one for node in nodes for one in (node.public, node.internal) if one is not None]:
+        with socket.create_connection((address.host, address.port), timeout=10) as stranger:
+            stranger.sendall(EXPECT_NO_UTF_8)
+            said = b""
+            while more := await asyncio.to_thread(stranger.recv, 65_536):
+                said += more
+        assert said.startswith(b"HTTP/1.1 417 "), said
+        assert b'{"error":{"code":"INVALID_REQUEST"' in said, said
+    logs = {name: cluster.log_tail(name, 1_000) for name in (*cluster.controllers, *cluster.brokers)}
+    assert not [name for name, log in logs.items() if "Traceback" in log]
+
+
 async def test_what_is_no_http_is_answered_in_our_form(cluster: LocalCluster):
     for garbage in (
         b"GET / HTTP/9.9\r\n\r\n",
@@ -269,6 +299,7 @@ async def test_what_is_no_http_is_answered_in_our_form(cluster: LocalCluster):
         b"GET /\xff HTTP/1.1\r\nA b\r\n\r\n",
         head("GET", "/v1/topics", "Expect: 110-continue", "Connection: close"),
         head("POST", "/v1/nowhere", "Expect: nothing", "Content-Length: 0", "Connection: close"),
+        EXPECT_NO_UTF_8,
     ):
         with ExitStack() as stack:
             stranger = connect(cluster, stack)

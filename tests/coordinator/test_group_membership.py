@@ -9,7 +9,7 @@ from raftlog.coordinator.group import subscriptions
 from raftlog.coordinator.group.membership import decide_heartbeat, has_changes
 from raftlog.coordinator.group.subscriptions import BYTES_PER_TOPIC, MAX_GROUP_PATTERNS
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError
-from raftlog.wire.groups import LEAVE_EPOCH, GroupHeartbeatRequest, by_topic
+from raftlog.wire.groups import LEAVE_EPOCH, GroupHeartbeatRequest, by_topic, flat
 
 
 def test_the_first_member_gets_everything_at_once():
@@ -186,15 +186,15 @@ def test_members_hear_news_at_once_and_only_news():
     shard = Shard()
     join = GroupHeartbeatRequest(member_id="a", member_epoch=0, topics=("t",), owned=())
     answer = shard.heartbeat("a", 0, topics=("t",), owned=())
-    assert has_changes(join, answer)
+    assert has_changes(join, frozenset(), answer)
     known = GroupHeartbeatRequest(member_id="a", member_epoch=1, owned=answer.assignment)
-    assert not has_changes(known, shard.heartbeat("a", 1, owned=answer.assignment))
+    assert not has_changes(known, flat(answer.assignment), shard.heartbeat("a", 1, owned=answer.assignment))
     shard.changed.clear()
     shard.commit(1, member="a", epoch=1)
     assert shard.changed == []
     shard.heartbeat("b", 0, topics=("t",), owned=())
     assert set(shard.changed) == {GROUP}
-    assert has_changes(known, shard.heartbeat("a", 1, owned=answer.assignment))
+    assert has_changes(known, flat(answer.assignment), shard.heartbeat("a", 1, owned=answer.assignment))
 
 
 def test_a_heartbeat_that_comes_late_does_nothing():

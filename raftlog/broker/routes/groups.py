@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -11,10 +11,13 @@ from aiohttp import web
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import caller_timeout_ms, check_query, json_response, query_choice, read_json
 from raftlog.broker.openapi.parameters import PAGE, SCOPE
-from raftlog.broker.paging import Wanted, merged
-from raftlog.broker.routes.other_brokers import each_other_broker
+from raftlog.broker.paging import Wanted
+from raftlog.broker.routes.other_brokers import each_other_broker, joined
+from raftlog.coordinator.group.membership import require_counts
+from raftlog.coordinator.group.offsets import require_limit
 from raftlog.errors import ErrorCode, StaleRouteError
 from raftlog.request_marks import current_request_id
+from raftlog.runtime import in_slices
 from raftlog.security.access import refusal
 from raftlog.security.audited_changes import note_change
 from raftlog.security.guard import sender_of
@@ -33,9 +36,12 @@ from raftlog.wire.groups import (
     OffsetFetchResponse,
     OffsetResult,
     OffsetResults,
+    count_of,
 )
 
 R = TypeVar("R", OffsetResults, OffsetFetchResponse)
+_SLICE = 512
+"""The topics of one request that are authorized in one turn of the event loop."""
 
 
 class _NamesTopic(Protocol):
@@ -67,11 +73,15 @@ class GroupRoutes:
         access, sender, wanted = self._context.access, sender_of(request), Wanted.of(request)
         scope = query_choice(request, SCOPE)
         listed, own = await self._groups.listed(wanted, lambda name: access.sees(sender, "group", name))
-        pages = [(tuple(listed), own.matching, own.next != "")]
+        pages: list[tuple[Sequence[GroupListing], int, bool]] = [(listed, own.matching, own.next != "")]
         if scope == "cluster":
             pages += await self._of_others(request, wanted)
-        groups, matching, after = merged(pages, wanted, lambda group: group.group_id)
-        return json_response(GroupsResponse(groups=groups, matching=matching, next=after))
+        return await joined(
+            pages,
+            wanted,
+            lambda group: group.group_id,
+            lambda groups, matching, after: GroupsResponse(groups=groups, matching=matching, next=after),
+        )
 
     async def _of_others(
         self, request: web.Request, wanted: Wanted
@@ -100,8 +110,9 @@ class GroupRoutes:
         """Join, stay or leave; the response waits for a change for the member, at most `max_wait_ms`."""
         check_query(request)
         command = await read_json(request, GroupHeartbeatRequest)
+        require_counts(command)
         access, sender = self._context.access, sender_of(request)
-        for topic in command.topics or ():
+        async for topic in in_slices(command.topics or (), _SLICE):
             access.require(sender, "describe", "topic", topic)
         if (answer := await self._elsewhere(request)) is not None:
             return answer
@@ -123,8 +134,9 @@ class GroupRoutes:
             return answer
         if not command.member_id:  # An operator resets offsets, or an application keeps its own.
             note_change(request, command)
+        require_limit(len(command.offsets))
         group_id, timeout_ms = request.match_info["group"], self._timeout_ms(request)
-        refused = self._refused_topics(request, command.offsets)
+        refused = await self._refused_topics(request, command.offsets)
         if not refused:
             return json_response(noted(await self._groups.commit(group_id, command, timeout_ms=timeout_ms)))
         allowed = replace(command, offsets=tuple(one for one in command.offsets if one.topic not in refused))
@@ -153,7 +165,8 @@ class GroupRoutes:
         if (answer := await self._elsewhere(request)) is not None:
             return answer
         note_change(request, command)
-        if refused := self._refused_topics(request, command.partitions):
+        require_limit(count_of(command.partitions))
+        if refused := await self._refused_topics(request, command.partitions):
             raise next(iter(refused.values())).to_error()
         group_id = request.match_info["group"]
         timeout_ms = self._timeout_ms(request)
@@ -171,10 +184,10 @@ class GroupRoutes:
             found = OffsetFetchResponse(offsets=seen)
         return json_response(noted(found))
 
-    def _refused_topics(self, request: web.Request, named: Iterable[_NamesTopic]) -> dict[str, WireError]:
+    async def _refused_topics(self, request: web.Request, named: Iterable[_NamesTopic]) -> dict[str, WireError]:
         """Return the error of each topic that the sender may not read."""
         access, sender, refused = self._context.access, sender_of(request), dict[str, WireError]()
-        for topic in dict.fromkeys(one.topic for one in named):
+        async for topic in in_slices(dict.fromkeys(one.topic for one in named), _SLICE):
             if not access.may(sender, "read", "topic", topic):
                 refused[topic] = WireError.of(refusal(sender, "read", "topic", topic), current_request_id())
         return refused

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import caller_timeout_ms
+from raftlog.broker.http import caller_timeout_ms, json_bytes
 from raftlog.broker.openapi.parameters import SCOPE
+from raftlog.broker.paging import Wanted, merged
 from raftlog.broker.routes.metadata_access import ADMIN_TIMEOUT_MS
+from raftlog.model import BrokerRegistration
 from raftlog.security.guard import sender_of
 from raftlog.security.identity import forwarded
+from raftlog.serving.workers import INLINE_BYTES, in_worker
+from raftlog.transport.session import PeerAnswerError
+from raftlog.wire.codec import decode_json, encode_json
 
+P = TypeVar("P")
 T = TypeVar("T")
 
 
@@ -34,9 +41,9 @@ async def each_other_broker(
     """
     mine, timeout_ms = context.config.node_id, caller_timeout_ms(request, ADMIN_TIMEOUT_MS)
     others = [broker for broker in context.image.brokers.values() if broker.broker_id != mine and not broker.fenced]
-    asked = (
-        context.session.call(
-            cls,
+
+    async def answer_of(broker: BrokerRegistration) -> T:
+        answer = await context.session.request(
             "GET",
             broker.public,
             path,
@@ -44,6 +51,21 @@ async def each_other_broker(
             query={SCOPE.name: "broker", **query},
             fields=on_behalf_of(context, request),
         )
-        for broker in others
-    )
-    return list(await asyncio.gather(*asked))
+        decode = partial(decode_json, cls, answer.body, error=PeerAnswerError, ignore_unknown=True)
+        return decode() if len(answer.body) <= INLINE_BYTES else await in_worker(decode)
+
+    return list(await asyncio.gather(*map(answer_of, others)))
+
+
+async def joined(
+    pages: Sequence[tuple[Sequence[P], int, bool]],
+    wanted: Wanted,
+    name_of: Callable[[P], str],
+    answer: Callable[[tuple[P, ...], int, str], object],
+) -> web.Response:
+    """Return one page of several brokers' pages as a response; a worker thread makes it, since it may be all of them.
+
+    Args:
+        answer: returns the wire type of a page: its entries, how many fit in all, and the `after` of the next page.
+    """
+    return json_bytes(await in_worker(lambda: encode_json(answer(*merged(pages, wanted, name_of)))))

@@ -9,15 +9,18 @@ from dataclasses import replace
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import caller_timeout_ms, check_query, json_response, query_choice, read_json
+from raftlog.broker.http import caller_timeout_ms, check_query, json_bytes, json_response, query_choice, read_json
 from raftlog.broker.openapi.parameters import BROKER_SCOPE, PAGE, STATE
-from raftlog.broker.paging import Names, Wanted, merged, names_of
+from raftlog.broker.paging import Names, Wanted, names_of
 from raftlog.broker.routes.groups import noted, with_id
-from raftlog.broker.routes.other_brokers import each_other_broker
+from raftlog.broker.routes.other_brokers import each_other_broker, joined
+from raftlog.coordinator.group.offsets import require_limit
 from raftlog.coordinator.transaction.state import Transactions
 from raftlog.runtime import in_slices
 from raftlog.security.guard import sender_of
+from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
+from raftlog.wire.codec import encode_json
 from raftlog.wire.transactions import (
     EndSetBody,
     EndTransactionBody,
@@ -27,9 +30,12 @@ from raftlog.wire.transactions import (
     TransactionOffsetsBody,
     TransactionsResponse,
     WriteMarkersRequest,
+    WriteMarkersResponse,
 )
 
 TIMEOUT_MS = 15_000
+_SLICE = 512
+"""The names of one request that are authorized in one turn of the event loop."""
 
 
 class TransactionRoutes:
@@ -74,7 +80,8 @@ class TransactionRoutes:
         name, limit_ms = request.match_info["transactional_id"], caller_timeout_ms(request, TIMEOUT_MS)
         access, sender = self._context.access, sender_of(request)
         access.require(sender, "read", "group", body.group_id)
-        for topic in dict.fromkeys(offset.topic for offset in body.offsets):
+        require_limit(len(body.offsets))
+        async for topic in in_slices(dict.fromkeys(offset.topic for offset in body.offsets), _SLICE):
             access.require(sender, "read", "topic", topic)
         answer = await self._context.groups.commit_in_transaction(
             name, body, transactions=self._context.transactions, timeout_ms=limit_ms
@@ -97,8 +104,12 @@ class TransactionRoutes:
             query = wanted.query | {STATE.name: state}
             answers = await each_other_broker(self._context, request, TransactionsResponse, paths.TRANSACTIONS, query)
             pages += [(one.transactions, one.matching, one.next != "") for one in answers]
-        found, matching, after = merged(pages, wanted, lambda one: one.transactional_id)
-        return json_response(TransactionsResponse(transactions=found, matching=matching, next=after))
+        return await joined(
+            pages,
+            wanted,
+            lambda one: one.transactional_id,
+            lambda found, matching, after: TransactionsResponse(transactions=found, matching=matching, next=after),
+        )
 
     async def describe(self, request: web.Request) -> web.Response:
         """Describe one transactional id."""
@@ -116,7 +127,7 @@ class TransactionRoutes:
         """Commit the listed transactions of a set and abort its others, in one decision; markers follow."""
         check_query(request)
         body = await read_json(request, EndSetBody)
-        for member in body.members:
+        async for member in in_slices(body.members, _SLICE):
             self._context.access.require(sender_of(request), "write", "transactional_id", member.transactional_id)
         name, limit_ms = request.match_info["set_id"], caller_timeout_ms(request, TIMEOUT_MS)
         return json_response(await self._context.transactions.end_set(name, body, deadline_ms=limit_ms))
@@ -131,8 +142,15 @@ class TransactionRoutes:
         """Write a transaction's markers to partitions that this broker leads."""
         body = await read_json(request, WriteMarkersRequest)
         written = await self._context.transactions.write_markers(body)
-        errors = tuple(None if error is None else with_id(error) for error in written.errors)
-        return json_response(replace(written, errors=errors))
+        if len(written.errors) <= _SLICE:
+            return json_bytes(_encoded(written))
+        return json_bytes(await in_worker(_encoded, written))
+
+
+def _encoded(written: WriteMarkersResponse) -> bytes:
+    """Return the body of an answer whose errors have the id of the request."""
+    errors = tuple(None if error is None else with_id(error) for error in written.errors)
+    return encode_json(replace(written, errors=errors))
 
 
 async def listed_transactions(

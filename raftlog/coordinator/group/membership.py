@@ -13,7 +13,7 @@ from dataclasses import replace
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group import patterns
 from raftlog.coordinator.group.assignors import ASSIGNORS
-from raftlog.coordinator.group.classic_protocols import MAX_TOPICS
+from raftlog.coordinator.group.classic_protocols import MAX_OWNED, MAX_TOPICS
 from raftlog.coordinator.group.conversion import expel, upgrade
 from raftlog.coordinator.group.draft import Draft
 from raftlog.coordinator.group.kinds import group_tombstones
@@ -33,6 +33,7 @@ from raftlog.wire.groups import (
     GroupHeartbeatRequest,
     GroupHeartbeatResponse,
     by_topic,
+    count_of,
     flat,
 )
 
@@ -48,8 +49,12 @@ def decide_heartbeat(
     topics: Topics,
     settings: GroupConfig,
     client_host: str = "",
+    owned: frozenset[TopicPartition] | None = None,
 ) -> Decision[GroupHeartbeatResponse]:
     """Add, keep or remove a member; respond with its epoch and assignment.
+
+    Args:
+        owned: `flat(request.owned)`, of a caller that has computed it: many take longer than a decision may.
 
     Raises:
         FencedError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH: the member must give up all partitions and join again.
@@ -65,7 +70,8 @@ def decide_heartbeat(
         _require_own_instance(classic.static, group_id, request.member_id, request.instance_id)
     if request.member_epoch < 0:
         return _leave(state, draft, now, request, topics)
-    owned = None if request.owned is None else flat(request.owned)
+    if owned is None and request.owned is not None:
+        owned = flat(request.owned)
     if request.member_epoch == JOIN_EPOCH:
         upgrade(state, draft, now, topics)
         _join(draft, request, settings)
@@ -94,9 +100,14 @@ def decide_heartbeat(
     return Decision(draft.records, response)
 
 
-def has_changes(request: GroupHeartbeatRequest, response: GroupHeartbeatResponse) -> bool:
-    """Return whether a response changes the member's epoch or assignment, so that it must not be delayed."""
-    owned = None if request.owned is None else flat(request.owned)
+def has_changes(
+    request: GroupHeartbeatRequest, owned: frozenset[TopicPartition] | None, response: GroupHeartbeatResponse
+) -> bool:
+    """Return whether a response changes the member's epoch or assignment, so that it must not be delayed.
+
+    Args:
+        owned: `flat(request.owned)`; None: the request does not say it.
+    """
     return response.member_epoch != request.member_epoch or flat(response.assignment) != owned
 
 
@@ -244,8 +255,7 @@ def _require_valid(group_id: str, request: GroupHeartbeatRequest, settings: Grou
         _require(value is None or len(value) <= MAX_NAME, name, f"at most {MAX_NAME} characters", value)
     _require(request.instance_id != "", "instance_id", "at least one character", "")
     _require(request.member_epoch >= LEAVE_STATIC_EPOCH, "member_epoch", "-2 or more", request.member_epoch)
-    if request.topics is not None:
-        _require(len(request.topics) <= MAX_TOPICS, "topics", f"at most {MAX_TOPICS}", len(request.topics))
+    require_counts(request)
     if request.pattern:
         patterns.compiled(request.pattern)
     if request.assignor is not None and request.assignor not in ASSIGNORS:
@@ -256,6 +266,17 @@ def _require_valid(group_id: str, request: GroupHeartbeatRequest, settings: Grou
     _require_times(request, settings)
     if request.member_epoch == JOIN_EPOCH:
         _require(bool(request.topics or request.pattern), "topics", "topics or a pattern in a join", "neither")
+
+
+def require_counts(request: GroupHeartbeatRequest) -> None:
+    """Raise if a heartbeat names too many topics or partitions; call it before any work with them.
+
+    Raises:
+        InvalidRequestError: it does.
+    """
+    topics, owned = len(request.topics or ()), count_of(request.owned or ())
+    _require(topics <= MAX_TOPICS, "topics", f"at most {MAX_TOPICS}", topics)
+    _require(owned <= MAX_OWNED, "owned", f"at most {MAX_OWNED} partitions", owned)
 
 
 def _require_times(request: GroupHeartbeatRequest, settings: GroupConfig) -> None:

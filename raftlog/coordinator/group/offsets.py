@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
 from raftlog.config import GroupConfig
@@ -28,6 +28,7 @@ from raftlog.wire.groups import (
     OffsetFetchResponse,
     OffsetResult,
     OffsetResults,
+    count_of,
     flat,
 )
 
@@ -61,7 +62,7 @@ def decide_commit(
             done. In a classic group: see `require_classic_committer`.
     """
     require_group_id(group_id)
-    require_limit(request.offsets)
+    require_limit(len(request.offsets))
     group = _require_committer(state, now, group_id, request, settings, instance_id)
     records: list[LogRecord] = []
     results = []
@@ -178,8 +179,8 @@ def decide_fetch(
     if request.member_id and sends_epoch:  # Classic members send none.
         require_committer(group, request.member_id, request.member_epoch)
     known = state.offsets.get(group_id, {})
+    require_limit(len(known) if request.partitions is None else count_of(request.partitions))
     wanted = sorted(known) if request.partitions is None else sorted(flat(request.partitions))
-    require_limit(wanted)
     unstable = state.unstable.get(group_id, {}) if request.require_stable else {}
     return Decision(
         (),
@@ -224,8 +225,8 @@ def decide_offset_deletion(
     classic = state.classic.get(group_id)
     if group is None and classic is None and not known:
         raise NotFoundError(f"there is no group {group_id!r}", code=ErrorCode.GROUP_ID_NOT_FOUND)
+    require_limit(count_of(request.partitions))
     wanted = sorted(flat(request.partitions))
-    require_limit(wanted)
     read = group.topics if group is not None and group.members else subscribed_topics(classic)
     if read is None:
         raise InvalidRequestError(
@@ -268,7 +269,7 @@ def decide_transactional_commit(
         FencedError: INVALID_PRODUCER_EPOCH, or the member's; see `decide_commit`.
     """
     require_group_id(group_id)
-    require_limit(request.offsets)
+    require_limit(len(request.offsets))
     pending = state.pending.get(producer_id, {})
     if any(other.producer_epoch > producer_epoch for other in pending.values()):
         raise FencedError(
@@ -384,7 +385,7 @@ def _is_expired(
     return now.wall_ms - since > settings.offsets_retention_ms
 
 
-def require_limit(entry: Sequence[object] | Iterable[object]) -> None:
+def require_limit(count: int) -> None:
     """Raise InvalidRequestError if a request has too many partitions."""
-    if len(list(entry)) > MAX_OFFSETS:
-        raise InvalidRequestError(f"expected at most {MAX_OFFSETS} partitions at once, received {len(list(entry))}")
+    if count > MAX_OFFSETS:
+        raise InvalidRequestError(f"expected at most {MAX_OFFSETS} partitions at once, received {count}")

@@ -39,10 +39,13 @@ from raftlog.coordinator.transaction.transitions import (
 )
 from raftlog.errors import ErrorCode, InvalidRequestError, TransactionAbortedError
 from raftlog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerId
-from raftlog.wire.transactions import EndTransactionBody, JoinTransactionRequest, TransactionalProducer
+from raftlog.wire.transactions import (
+    MAX_TAKING_PART,
+    EndTransactionBody,
+    JoinTransactionRequest,
+    TransactionalProducer,
+)
 
-MAX_PARTITIONS = 10_000
-"""The most partitions and groups of one transaction."""
 MAX_ID_BYTES = 249
 MAX_EXPIRED = 1_000
 """The most records of one tick that delete what has expired."""
@@ -179,9 +182,9 @@ class TransactionCoordinator:
             return verify(current, request)
         partitions = tuple(dict.fromkeys((*current.partitions, *request.partitions)))
         groups = tuple(dict.fromkeys((*current.groups, *request.groups)))
-        if len(partitions) + len(groups) > MAX_PARTITIONS:
+        if len(partitions) + len(groups) > MAX_TAKING_PART:
             raise TransactionAbortedError(
-                f"a transaction has at most {MAX_PARTITIONS} partitions and groups, received "
+                f"a transaction has at most {MAX_TAKING_PART} partitions and groups, received "
                 f"{len(partitions) + len(groups)}: abort it, and commit earlier"
             )
         if (current.phase, partitions, groups) == ("ongoing", current.partitions, current.groups):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,10 +17,9 @@ from raftlog.model import Address
 from raftlog.wire.kafka.error_codes import KafkaError
 from raftlog.wire.kafka.messages import join_group, offset_commit
 from tests.broker.listener_support import connected
+from tests.broker.stall_support import require_no_stall_each_time
 
 pytestmark = pytest.mark.cluster
-TRIES = 3
-"""On a busy machine a turn may use twice the CPU time that it needs. One that holds the loop does so each time."""
 COMMANDS = {"CreateTopics", "DeleteTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs"}
 """APIs whose every entry is a command to the controller: 2,000 of them take many seconds."""
 
@@ -98,25 +95,6 @@ def test_a_name_that_is_repeated_holds_no_event_loop(heavy: Address, stall_file:
     for count in (500, 1_990):
         frame = request(array.key, array.version, array.request(count, HEAVY))
         require_no_stall_each_time(stall_file, lambda frame=frame: asyncio.run(answered(heavy, frame)))
-
-
-def require_no_stall_each_time(stall_file: Path, send: Callable[[], object]) -> None:
-    """Check that a request is answered without a stall once in `TRIES` times."""
-    found = list[str]()
-    for _ in range(TRIES):
-        seen = stall_file.stat().st_size
-        send()
-        if not (said := stalls_since(stall_file, seen)):
-            return
-        found.append(said)
-    raise AssertionError("\n".join(found)[-10_000:])
-
-
-def stalls_since(stall_file: Path, seen: int) -> str:
-    """Return what nodes have written into the file since it had a size; "" if only this process did: tests share it."""
-    said = stall_file.read_text()[seen:]
-    stalled = [int(pid) for pid in re.findall(r"^\d+ ms, process (\d+)", said, re.MULTILINE)]
-    return said if any(pid != os.getpid() for pid in stalled) else ""
 
 
 def test_a_commit_of_ten_thousand_offsets_does_not_hold_the_event_loop(nodes: LocalCluster, stall_file: Path):
