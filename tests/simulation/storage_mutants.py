@@ -60,6 +60,12 @@ def a_block_that_cannot_be_read_ends_the_broker(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/partition/test_transactional_replica.py")
+def a_follower_that_starts_over_keeps_its_producers(patch: Any) -> None:
+    patch.edit(follower_replica.FollowerReplica.start_over_at, "self.producers = ", "_ = ")
+
+
+@mutant
 @told_by("tests/partition/test_stray_failures.py")
 def a_full_disk_at_the_deletion_of_a_topic_ends_the_broker(patch: Any) -> None:
     patch.edit(stray_partitions.StrayPartitions.remove, "except DiskFullError", "except ZeroDivisionError")
