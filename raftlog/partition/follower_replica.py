@@ -96,7 +96,8 @@ class FollowerReplica(ReadableReplica):
         with self._failing_on_disk_errors():
             self.cleaned.truncated_to(0)
             self.log.reset_to(offset)
-        self._after_truncation()
+        self._limit_high_watermark()
+        self.producers = ProducerStates(limits=self.producers.limits, now_ms=self._clock.wall_us() // 1000)
 
     def update_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
         """Take over the leader's high watermark and log start offset; records that the leader deleted are deleted here.
@@ -138,7 +139,9 @@ class FollowerReplica(ReadableReplica):
         if is_of_the_disk(error):
             self._observer.on_disk_failure(error)
 
-    def _after_truncation(self) -> None:
-        # First: a damaged batch may end the recovery of the producers.
+    def _limit_high_watermark(self) -> None:
         self._follower_high_watermark = min(self._follower_high_watermark, self.log.log_end_offset)
+
+    def _after_truncation(self) -> None:
+        self._limit_high_watermark()  # First: a damaged batch may end the recovery of the producers.
         self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=self._clock.wall_us() // 1000)

@@ -225,7 +225,8 @@ class ReadableReplica:
     def recording_damage(self) -> Iterator[None]:
         """Record damage when a change of the log fails because a batch is corrupt.
 
-        EIO is not treated as damage here: a failed sync causes it, too, and shuts the broker down.
+        EIO of a write or a sync is no damage, and shuts the broker down. A block that the disk cannot read is a
+        `CorruptBatchError` by now: see `Segment.read`.
         """
         try:
             yield

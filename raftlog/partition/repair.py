@@ -18,6 +18,7 @@ from raftlog.model import BrokerId, LeaderEpoch, Offset, PartitionAssignment, To
 from raftlog.partition.core.repair import Accepted, DamagedBatch, RepairVerdict, accept, later_starts, repair_verdict
 from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.storage.data_dir import quarantined_logs
+from raftlog.partition.storage.files import storage_error
 from raftlog.partition.storage.repair import RepairTarget
 from raftlog.partition.storage.repair_source import find_batches
 from raftlog.runtime import Tasks
@@ -159,7 +160,7 @@ class Repairer:
             try:
                 return await asyncio.to_thread(look)
             except OSError as error:
-                raise StorageError(f"{folder} cannot be read: {error}") from error
+                raise storage_error(error, f"{folder} cannot be read") from error
 
     async def _repair(self, repair: _Repair) -> None:
         retry_s = MIN_RETRY_S

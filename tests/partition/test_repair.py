@@ -52,6 +52,26 @@ async def read_all(world: World, broker: int) -> None:
                 await asyncio.sleep(0.01)
 
 
+async def test_a_repair_without_a_free_descriptor_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The replica gave up leadership, and was fetched again."""
+    async with World(tmp_path) as world:
+        size = await filled(world)
+        refused = list[Path]()
+
+        def few(folder: Path) -> list[Path]:
+            refused.append(folder)
+            if len(refused) < 4:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return []
+
+        monkeypatch.setattr("raftlog.partition.repair.quarantined_logs", few)
+        flip(world, 1, 2 * size + 200)
+        await read_all(world, 1)
+        await world.until(lambda: world.brokers[1].replica.damage is None)
+        assert len(refused) >= 4
+        assert world.damage_reports == []
+
+
 async def test_three_replicas_damaged_in_three_places_are_repaired(tmp_path: Path):
     async with World(tmp_path) as world:
         size = await filled(world)

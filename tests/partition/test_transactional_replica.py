@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from replica_support import Solo
 
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError, StorageError
 from raftlog.partition.replica import AppendResult
 from raftlog.record import AbortedBatches, NewRecord, build_batch, read_records
 from raftlog.wire.transactions import TransactionMarker
@@ -209,3 +209,20 @@ async def test_a_coordinator_that_was_replaced_ends_nothing(solo: Solo):
 
     assert fenced.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert solo.replica.last_stable_offset == 2
+
+
+async def test_a_follower_that_starts_over_forgets_the_open_transactions_of_its_old_log(
+    solo: Solo, monkeypatch: pytest.MonkeyPatch
+):
+    """If its files could not be read then, a transaction of the old log held the last stable offset for ever."""
+    await send(solo, Coordinator())
+    solo.change(leader=2, leader_epoch=1, isr=(1, 2))
+    assert len(solo.replica.producers) == 1
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("cannot read the snapshots of producers")
+
+    monkeypatch.setattr("raftlog.partition.follower_replica.recover_producers", refuse)
+    solo.replica.start_over_at(9)
+    assert len(solo.replica.producers) == 0
+    assert solo.replica.last_stable_offset == 9

@@ -8,6 +8,7 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft import journal
 from raftlog.partition import damaged_logs, fetcher, follower_replica, repair
 from raftlog.partition.core import repair as core_repair
@@ -35,6 +36,12 @@ def a_repaired_batch_is_not_checked(patch: Any) -> None:
     """Another replica's bytes are written without a check; they are damaged too, and the replica resigns."""
     patch(repair_source, "_whole", lambda read, position, header, _: read(header.batch_length, position))
     patch(core_repair, "verify_payload_crc", lambda *_: None)
+
+
+@told_by("tests/partition/test_repair.py::test_a_repair_without_a_free_descriptor_waits")
+@mutant
+def a_replica_without_a_free_descriptor_is_beyond_repair(patch: Any) -> None:
+    patch(repair, "storage_error", lambda _, what: StorageError(what))
 
 
 @told_by("tests/partition/test_damage_with_syncs.py")

@@ -11,7 +11,7 @@ from mutating import mutant, told_by
 
 from raftlog.errors import DiskFullError
 from raftlog.partition import follower_replica, replica, replica_manager, stray_partitions
-from raftlog.partition.storage import files, log_files, log_truncation, sync
+from raftlog.partition.storage import files, log_files, log_truncation, recovery, segment, sync
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.file_pool import FilePool
@@ -45,6 +45,24 @@ def a_change_of_flush_acknowledges_nothing(patch: Any) -> None:
 @told_by("tests/partition/storage/test_failed_opens.py")
 def a_log_that_cannot_be_opened_leaves_its_files_open(patch: Any) -> None:
     patch.edit(log_files.LogFiles.__init__, "segment.close()", "pass")
+
+
+@mutant
+@told_by("tests/partition/test_unreadable_blocks.py")
+def a_block_that_cannot_be_read_is_taken_for_a_torn_write(patch: Any) -> None:
+    patch.edit(recovery._Recovery._require_torn, "is_unreadable(error.__cause__)", "False")
+
+
+@mutant
+@told_by("tests/partition/test_unreadable_blocks.py")
+def a_block_that_cannot_be_read_ends_the_broker(patch: Any) -> None:
+    patch(segment, "is_unreadable", lambda _: False)
+
+
+@mutant
+@told_by("tests/partition/test_transactional_replica.py")
+def a_follower_that_starts_over_keeps_its_producers(patch: Any) -> None:
+    patch.edit(follower_replica.FollowerReplica.start_over_at, "self.producers = ", "_ = ")
 
 
 @mutant

@@ -27,14 +27,19 @@ _MAYBE_HEADER = re.compile(rb"\x01(?=[\x00-%b]\x00\x00)" % re.escape(bytes([KNOW
 """Magic, attributes and flags of a batch header. Only the magic is consumed: the byte before it may look the same."""
 
 
-def scan_batches(read: Read, position: int, end: int, *, verify: bool, name: str) -> Iterator[tuple[int, BatchHeader]]:
+def scan_batches(
+    read: Read, position: int, end: int, *, verify: bool, name: str, window_bytes: int = WINDOW_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
     """Iterate over (position, header) of the batches in [position, end); `verify` checks payloads, too.
+
+    Args:
+        window_bytes: read at once, at least a header.
 
     Raises:
         CorruptBatchError: at the first batch that is damaged or incomplete.
     """
     while position < end:
-        window = read(min(WINDOW_BYTES, end - position), position)
+        window = read(min(window_bytes, end - position), position)
         header = parse_header(window)
         if header.batch_length > end - position:
             raise CorruptBatchError(f"{name}: the batch at byte {position} is not whole")

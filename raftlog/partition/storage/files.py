@@ -241,7 +241,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     try:
         content = read_file(path)
     except OSError as error:
-        raise StorageError(f"cannot read {path}: {error}") from error
+        raise storage_error(error, f"cannot read {path}") from error
     if content is None:
         return None
     try:

@@ -265,8 +265,10 @@ class LogFiles:
         for segment in unsynced:
             try:
                 segment.write_again(self.recovery_point)
-            except (CorruptBatchError, OSError) as error:
-                raise StorageError(f"{segment.path} cannot be written again: {error}") from error
+            except CorruptBatchError as error:
+                raise DamagedDataError(f"{segment.path} is damaged: {error.message}") from error
+            except OSError as error:
+                raise storage_error(error, f"{segment.path} cannot be written again") from error
             self._syncer.wrote(segment)
         if unsynced:
             self.epochs.write_again()

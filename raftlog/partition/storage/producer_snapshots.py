@@ -18,7 +18,7 @@ from raftlog.checksum import crc32c
 from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
-from raftlog.partition.storage.files import atomic_write, list_names, read_file, unlink_quietly
+from raftlog.partition.storage.files import atomic_write, is_unreadable, list_names, read_file, unlink_quietly
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX as SUFFIX
 
@@ -109,10 +109,20 @@ def recover_producers(log: PartitionLog, *, limits: ProducerLimits, now_ms: int)
     return states
 
 
+def _read(path: Path) -> bytes:
+    """Return a snapshot; nothing if it is missing, or if the disk cannot read it: it can be rebuilt from the log."""
+    try:
+        return read_file(path) or b""
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        return b""
+
+
 def _load_newest(log: PartitionLog, states: ProducerStates) -> Offset:
     for offset in reversed(snapshot_offsets(log.folder)):
         path = snapshot_path(log.folder, offset)
-        if offset <= log.log_end_offset and decode_producers(read_file(path) or b"", offset, states):
+        if offset <= log.log_end_offset and decode_producers(_read(path), offset, states):
             return max(offset, log.log_start_offset)
         _log.warning("%s is damaged, or beyond the log end offset %d: removed", path, log.log_end_offset)
         unlink_quietly(path)

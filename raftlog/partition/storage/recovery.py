@@ -4,6 +4,7 @@
   match; only the rest is scanned. Anything invalid there is damage.
 - Above it, a killed process may have left an incomplete write: the file ends inside a batch, and the log ends before
   it. Any other invalid batch is damage: truncating it could lose acknowledged records.
+- A block that the disk cannot read is damage, also above the recovery point: what it holds is not known.
 - Only after a power loss may the last batch be invalid in any way, and an invalid batch before intact ones be a write
   that never reached the disk, if it looks like one (`write_was_lost`).
 """
@@ -21,7 +22,7 @@ from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.batch_scan import ends_amid_batch, sound_batch_after, write_was_lost
 from raftlog.partition.storage.file_pool import FilePool
-from raftlog.partition.storage.files import fsync_dir, list_names, storage_error
+from raftlog.partition.storage.files import fsync_dir, is_unreadable, list_names, storage_error
 from raftlog.partition.storage.index import SegmentFacts, read_facts, read_index
 from raftlog.partition.storage.segment import SUFFIX, Segment, segment_path, unlink_indexes
 from raftlog.partition.storage.segment_replacement import remove_unfinished
@@ -175,7 +176,13 @@ class _Recovery:
                     next(segment.scan(position, position + header.batch_length, verify=True))
                 segment.learn(header)
         except CorruptBatchError as error:
-            self._require_torn(segment, size, error, later)
+            try:
+                self._require_torn(segment, size, error, later)
+            except CorruptBatchError as unreadable:
+                raise DamagedDataError(
+                    f"{segment.path} is damaged at offset {segment.next_offset}: {unreadable.message}",
+                    details={"damaged_at": segment.next_offset},
+                ) from unreadable
             _log.warning(
                 "%s: cut from %d to %d bytes, log end offset %d: %s",
                 segment.path,
@@ -190,7 +197,11 @@ class _Recovery:
     def _require_torn(
         self, segment: Segment, size: int, error: CorruptBatchError, later: Sequence[tuple[Offset, int]]
     ) -> None:
-        """Raise unless the invalid tail is a torn write: anything else may have been acknowledged."""
+        """Raise unless the invalid tail is a torn write: anything else may have been acknowledged.
+
+        Raises:
+            CorruptBatchError: a block cannot be read: what it holds is not known.
+        """
         end = segment.next_offset
         if end < self._recovery_point:
             raise DamagedDataError(
@@ -198,9 +209,11 @@ class _Recovery:
                 f"{error.message}",
                 details={"damaged_at": end},
             ) from error
-        if self._power_lost and write_was_lost(segment.file.pread, segment.size, size):
+        if is_unreadable(error.__cause__):
+            raise error
+        if self._power_lost and write_was_lost(segment.read, segment.size, size):
             return
-        sound = sound_batch_after(segment.file.pread, segment.size, size, min_offset=end)
+        sound = sound_batch_after(segment.read, segment.size, size, min_offset=end)
         if sound is not None or self._sound_segment(later, end) is not None:
             what = f"offset {sound.base_offset}" if sound else "in a later segment"
             raise DamagedDataError(
@@ -208,7 +221,7 @@ class _Recovery:
                 f"write: {error.message}",
                 details={"damaged_at": end},
             ) from error
-        if not self._power_lost and not ends_amid_batch(segment.file.pread, segment.size, size):
+        if not self._power_lost and not ends_amid_batch(segment.read, segment.size, size):
             raise DamagedDataError(
                 f"{segment.path} is damaged at offset {end}, and the file does not end there: this is no torn write: "
                 f"{error.message}",
@@ -218,7 +231,10 @@ class _Recovery:
     def _sound_segment(self, later: Sequence[tuple[Offset, int]], end: Offset) -> Offset | None:
         for base, size in later:
             segment = self._segment(base)
-            sound = base >= end and sound_batch_after(segment.file.pread, 0, size, min_offset=end)
+            try:
+                sound = base >= end and sound_batch_after(segment.read, 0, size, min_offset=end) is not None
+            except CorruptBatchError:
+                sound = True  # The disk cannot read a block, which may hold records.
             segment.close()  # It may be removed: an open file would keep its disk space.
             if sound:
                 return base

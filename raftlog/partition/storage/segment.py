@@ -14,7 +14,7 @@ from raftlog.errors import CorruptBatchError
 from raftlog.model import Offset
 from raftlog.partition.storage.batch_scan import scan_batches
 from raftlog.partition.storage.file_pool import FilePool, PooledFile
-from raftlog.partition.storage.files import unlink_quietly, write_fully
+from raftlog.partition.storage.files import is_unreadable, unlink_quietly, write_fully
 from raftlog.partition.storage.index import (
     NO_TIMESTAMP,
     SegmentFacts,
@@ -156,7 +156,7 @@ class Segment:
         position = self.position_before(max(offset, self.base_offset))
         with self.file.use() as descriptor:
             while position < self.size:
-                content = os.pread(descriptor, min(_CHUNK_BYTES, self.size - position), position)
+                content = self.read(min(_CHUNK_BYTES, self.size - position), position)
                 write_fully(descriptor, content, position)
                 position += len(content)
 
@@ -294,10 +294,36 @@ class Segment:
         """Iterate over (position, header) of the batches in [position, end); `verify` checks payloads, too.
 
         Raises:
-            CorruptBatchError: at the first batch that is damaged or incomplete.
+            CorruptBatchError: at the first batch that is damaged, unreadable or incomplete.
+            OSError: the file cannot be read, for a reason other than the disk's state.
         """
         self._used = True
-        return scan_batches(self.file.pread, position, end, verify=verify, name=self.path.name)
+        name, following = self.path.name, position
+        try:
+            for at, header in scan_batches(self.file.pread, position, end, verify=verify, name=name):
+                yield at, header
+                following = at + header.batch_length
+            return
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+        # Batch by batch: those before the block that cannot be read are intact.
+        yield from scan_batches(self.read, following, end, verify=verify, name=name, window_bytes=HEADER_BYTES)
+
+    def read(self, length: int, position: int) -> bytes:
+        """Read up to `length` bytes; a block that the disk cannot read is damage like a wrong checksum (docs/adr/0011).
+
+        Raises:
+            CorruptBatchError: the disk cannot read a block.
+            OSError: the file cannot be read, for another reason.
+        """
+        try:
+            return self.file.pread(length, position)
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            problem = f"{self.path.name}: the disk cannot read {length} bytes from byte {position} on: {error.strerror}"
+            raise CorruptBatchError(problem) from error
 
     def read_at(self, position: int, length: int) -> bytes:
         """Return up to `length` bytes from `position`, within `size`."""
@@ -308,7 +334,7 @@ class Segment:
         """Return whether a batch with the offset of an index entry is at its position."""
         offset, position = entry
         try:
-            return parse_header(self.file.pread(HEADER_BYTES, position)).base_offset == offset
+            return parse_header(self.read(HEADER_BYTES, position)).base_offset == offset
         except CorruptBatchError:
             return False  # Either the index or the log is wrong; rebuilding the index shows which.
 
@@ -346,7 +372,7 @@ class Segment:
         Raises:
             CorruptBatchError: the batch is damaged.
         """
-        return parse_marker(header, self.file.pread(header.batch_length, position))
+        return parse_marker(header, self.read(header.batch_length, position))
 
     def _collected_aborted(self) -> list[AbortedEntry]:
         markers = (
