@@ -11,11 +11,13 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from aiohttp import hdrs, web
+from aiohttp import StreamReader, hdrs, web
+from aiohttp.streams import EMPTY_PAYLOAD
 
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.request_marks import RequestMarks
 from raftlog.serving.error_bodies import encoded_error
+from raftlog.serving.limits import MAX_HEAD_BYTES, RequestLimits
 from raftlog.serving.metered import Metered
 from raftlog.serving.turnstile import Turnstile
 from raftlog.serving.unsent import Unsent
@@ -24,7 +26,6 @@ from raftlog.wire import http1, media
 
 if TYPE_CHECKING:
     from raftlog.serving.admission import Handler
-    from raftlog.serving.limits import RequestLimits
 
 _log = logging.getLogger(__name__)
 LOG_INTERVAL_S = 10.0
@@ -119,7 +120,7 @@ class AiohttpConnection(asyncio.Protocol):
 
     def __init__(
         self,
-        inner: asyncio.Protocol,
+        inner: AiohttpHandler,
         limits: ConnectionLimits,
         turnstile: Turnstile,
         address: str,
@@ -129,6 +130,11 @@ class AiohttpConnection(asyncio.Protocol):
         self._inner, self._limits, self._turnstile, self._address = inner, limits, turnstile, address
         self._head_s, self._unsent = times.head_s, Unsent(times.write_s)
         self._transport: asyncio.Transport | None = None
+        self._ahead = bytearray()
+        """What was received and is not parsed yet: further requests, while one is answered."""
+        self._head_bytes = 0
+        """How many bytes of an unfinished head are parsed."""
+        self._is_paused = False
         self._under_way = 0
         self._parse_s = 0.0
         """The time of parsing that is not charged yet."""
@@ -155,8 +161,33 @@ class AiohttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self._under_way and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._head_s, self._time_out)
+        self._ahead += data
+        self.parse()
+
+    def parse(self) -> None:
+        """Parse what was received, until a whole request waits for its answer. aiohttp would parse 32 requests ahead.
+
+        Reading pauses while more than a head is ahead.
+        """
+        assert self._transport is not None
+        if self._transport.is_closing():
+            self._ahead.clear()
+            return
         began = time.perf_counter()
-        self._inner.data_received(data)
+        while self._ahead and not self._inner.has_whole_request:
+            if self._head_bytes == MAX_HEAD_BYTES:
+                self._refuse(InvalidRequestError(f"the head of the request has more than {MAX_HEAD_BYTES} bytes"), 431)
+                return
+            piece = bytes(self._ahead[: MAX_HEAD_BYTES - self._head_bytes])
+            del self._ahead[: len(piece)]
+            self._head_bytes = self._head_bytes + len(piece) if self._inner.parse(piece) else 0
+        if len(self._ahead) > MAX_HEAD_BYTES:
+            self._is_paused = True
+            self._transport.pause_reading()
+        elif self._is_paused:
+            self._is_paused = False
+            if not self._inner.holds_reading:
+                self._transport.resume_reading()
         self._parse_s += time.perf_counter() - began
         if self._parse_s > _CHARGED_S:
             self.charge(self._parse_s)
@@ -171,7 +202,8 @@ class AiohttpConnection(asyncio.Protocol):
         self.charge(seconds + _AIOHTTP_S)
 
     def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
+        self._inner.eof_received()
+        return None
 
     def pause_writing(self) -> None:
         self._inner.pause_writing()
@@ -201,9 +233,13 @@ class AiohttpConnection(asyncio.Protocol):
 
     def _time_out(self) -> None:
         self._timer = None
+        self._refuse(InvalidRequestError(f"the head of the request has not arrived within {self._head_s:g} s"), 408)
+
+    def _refuse(self, error: RaftlogError, status: int) -> None:
+        """Answer a head that is not complete, and close the connection."""
         assert self._transport is not None
-        late = InvalidRequestError(f"the head of the request has not arrived within {self._head_s:g} s")
-        self._transport.write(refusal_bytes(late, status=408))
+        self._ahead.clear()
+        self._transport.write(refusal_bytes(error, status))
         self._transport.close()
         self._unsent.watch()
 
@@ -239,6 +275,35 @@ class AiohttpHandler(web.RequestHandler):
 
     _logged_at: ClassVar[float] = float("-inf")
     """When a handler of this process last logged an exception."""
+    _answered = 0
+    """How many of the parsed requests have been answered."""
+    _newest_body: StreamReader = EMPTY_PAYLOAD
+    """The body of the newest request."""
+
+    def parse(self, data: bytes) -> bool:
+        """Parse bytes; return whether all of them belong to a head that is not complete."""
+        was_head, count = self._newest_body.is_eof(), self._request_count
+        self.data_received(data)
+        return was_head and self._request_count == count
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes. aiohttp calls this, too, for those that it has kept."""
+        super().data_received(data)
+        self._note_newest()
+
+    @property
+    def has_whole_request(self) -> bool:
+        """Whether a request has arrived completely, and is not answered yet."""
+        return self._request_count > self._answered and self._newest_body.is_eof()
+
+    @property
+    def holds_reading(self) -> bool:
+        """Whether aiohttp itself has paused reading."""
+        return self._reading_paused or self._buffer_paused
+
+    def _note_newest(self) -> None:
+        if self._messages:
+            self._newest_body = self._messages[-1][1]
 
     def handle_error(
         self,
@@ -284,6 +349,9 @@ class AiohttpHandler(web.RequestHandler):
         finally:
             connection.ended()
             connection.charge_response(sending.seconds)
+            self._answered += 1
+            self._note_newest()
+            connection.parse()
 
 
 @web.middleware

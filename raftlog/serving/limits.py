@@ -10,6 +10,8 @@ MAX_JSON_BYTES = 2 << 20
 """Decoding more would block the event loop for too long: 1 MiB of empty lists takes 20 ms."""
 MAX_INTERNAL_JSON_BYTES = 8 << 20
 """Between nodes: one request may list every partition that a broker follows."""
+MAX_HEAD_BYTES = 32 << 10
+"""The longest head of a request."""
 WRITE_S = 30.0
 
 

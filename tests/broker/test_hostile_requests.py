@@ -300,6 +300,7 @@ async def test_what_is_no_http_is_answered_in_our_form(cluster: LocalCluster):
         head("GET", "/v1/topics", "Expect: 110-continue", "Connection: close"),
         head("POST", "/v1/nowhere", "Expect: nothing", "Content-Length: 0", "Connection: close"),
         EXPECT_NO_UTF_8,
+        head("GET", "/v1/topics", *(f"X-{number}: {'x' * 1_000}" for number in range(40))),
     ):
         with ExitStack() as stack:
             stranger = connect(cluster, stack)
