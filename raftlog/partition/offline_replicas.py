@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from raftlog.errors import StorageError
+from raftlog.errors import DiskFullError, StorageError
 from raftlog.model import PartitionAssignment, TopicIdPartition
 from raftlog.partition.damaged_logs import Failed
 
@@ -25,6 +25,11 @@ class OfflineReplicas(Mapping[TopicIdPartition, Failed]):
 
     def __len__(self) -> int:
         return len(self._failed)
+
+    @property
+    def full(self) -> list[PartitionAssignment]:
+        """The replicas whose log had no room, or no free descriptor."""
+        return [assignment for assignment, error in self._failed.values() if isinstance(error, DiskFullError)]
 
     def find(self, topic: str, partition: int) -> Failed | None:
         """Return the replica of a partition, if it is offline."""

@@ -51,6 +51,8 @@ from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse
 _log = logging.getLogger(__name__)
 OPENED_AT_ONCE = 64
 """Logs opened at the same time, at most: opening thousands at once would block the event loop."""
+RETRY_S = 5.0
+"""How long a broker waits before it tries again what a full disk prevented, in seconds."""
 
 
 class ReplicaManager:
@@ -186,6 +188,7 @@ class ReplicaManager:
         self._tasks.spawn(self._upkeep.retain_regularly(), name="retention")
         self._tasks.spawn(self.damage.run(), name="damage")
         self._tasks.spawn(self.scrubber.run(), name="scrubber")
+        self._tasks.spawn(self._retry_regularly(), name="retries")
         if self._settings.cleaner.enable:
             self._tasks.spawn(self.cleaner.run(), name="cleaner")
 
@@ -245,6 +248,23 @@ class ReplicaManager:
                 await self._strays.remove(wanted.keys())
                 if all(isinstance(error, DamagedDataError) for error in self.offline.values()):
                     await asyncio.to_thread(self._data_dir.settle_power_loss)
+        self.isr.hint()
+
+    async def _retry_regularly(self) -> None:
+        """Try again, until cancelled, what a full disk or a lack of descriptors prevented: metadata changes rarely."""
+        while True:
+            await asyncio.sleep(RETRY_S)
+            if self._strays.has_unfinished or self._offline.full:
+                await self._retry()
+
+    async def _retry(self) -> None:
+        async with self._applying:
+            full = self._offline.full
+            for assignment in full:
+                await self._open(assignment)
+            await self._apply_to_open({assignment.key: assignment for assignment in full})
+            if self._strays.has_unfinished and self._assigned is not None:
+                await self._strays.remove(self._assigned)
         self.isr.hint()
 
     def limit_reassignments(self, bytes_per_second: int) -> None:

@@ -1,4 +1,4 @@
-"""A deleted topic on a full disk, or without a free descriptor: its folders are tried again, the broker continues."""
+"""Logs and folders of deleted topics, on a full disk or without a free descriptor: they are tried again."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import errno
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from replication_support import World
 
-from raftlog.errors import DamagedDataError, StorageError
+from raftlog.errors import DamagedDataError, DiskFullError, StorageError
 from raftlog.model import PartitionAssignment
+from raftlog.partition import replica_manager
 from raftlog.partition.log_opener import LogOpener
 from raftlog.partition.storage import data_dir
 from raftlog.partition.storage.data_dir import DataDir
@@ -51,6 +53,47 @@ async def test_a_folder_that_cannot_be_set_aside_now_is_tried_again_and_logged_o
         assert not manager.has_unfinished
         left = [f"t-0-{world.topic_id}.stray"] if stray else []
         await world.until(lambda: [path.name for path in folder.iterdir()] == left)
+
+
+async def test_a_log_that_a_full_disk_kept_closed_is_opened_again_without_new_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Found by seed 3233 of the simulator: the metadata did not change after the disk had room, for 90 s."""
+    monkeypatch.setattr(replica_manager, "RETRY_S", 0.05)
+    async with World(tmp_path) as world:
+        await world.produce("x")
+        await world.stop(3)
+        is_full, real = True, LogOpener.open
+
+        async def opened(self: LogOpener, *arguments: Any) -> Any:
+            if is_full:
+                raise DiskFullError("No space left on device")
+            return await real(self, *arguments)
+
+        monkeypatch.setattr(LogOpener, "open", opened)
+        await world.start(3)
+        await world.push(to={3})
+        manager = world.brokers[3].manager
+        assert len(manager.offline) == 1
+        is_full = False
+        await world.until(lambda: not manager.offline)
+        await world.until(lambda: world.brokers[3].values() == ["x"])
+
+
+async def test_a_folder_that_could_not_be_set_aside_goes_without_new_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with World(tmp_path) as world:
+        await world.produce("x")
+        await world.push(complete=True)
+        manager, folder = world.brokers[1].manager, tmp_path / "1" / "partitions"
+        with monkeypatch.context() as patched:
+            patched.setattr(data_dir.os, "rename", refusal(errno.ENOSPC))
+            await manager.apply([], world.registrations(), complete=True)
+        assert manager.has_unfinished
+        await manager._retry()
+        assert not manager.has_unfinished
+        await world.until(lambda: not any(folder.iterdir()))
 
 
 @pytest.mark.parametrize("call", ["rename", "listdir"])
