@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from raftlog.errors import StorageError
+from raftlog.errors import DamagedDataError, StorageError
 from raftlog.model import Offset, PartitionAssignment
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.core.producers import ProducerStates
@@ -144,4 +144,11 @@ class FollowerReplica(ReadableReplica):
 
     def _after_truncation(self) -> None:
         self._limit_high_watermark()  # First: a damaged batch may end the recovery of the producers.
-        self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=self._clock.wall_us() // 1000)
+        now_ms = self._clock.wall_us() // 1000
+        try:
+            self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=now_ms)
+        except StorageError as error:
+            # By the states of before, this replica would acknowledge repeats of removed batches. It is fetched again.
+            unknown = DamagedDataError(f"the producers of {self.log.folder} are unknown: {error.message}")
+            self.log.fail(unknown)
+            raise unknown from error

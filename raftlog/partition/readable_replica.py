@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from raftlog.config import TopicConfig
-from raftlog.errors import CorruptBatchError, ErrorCode, RaftlogError, RetriableError, StaleRouteError, StorageError
+from raftlog.errors import (
+    CorruptBatchError,
+    DamagedDataError,
+    ErrorCode,
+    RaftlogError,
+    RetriableError,
+    StaleRouteError,
+    StorageError,
+)
 from raftlog.model import (
     NO_LEADER,
     AbortedTransaction,
@@ -231,7 +239,7 @@ class ReadableReplica:
         try:
             yield
         except StorageError as error:
-            if isinstance(error.__cause__, CorruptBatchError):
+            if isinstance(error, DamagedDataError):
                 self.note_damage(self.log.log_start_offset, error.message)
             raise
 

@@ -17,6 +17,8 @@ from replica_support import Solo
 from raftlog.config import ReplicationConfig
 from raftlog.errors import DamagedDataError, DiskFullError, UnreachableError
 from raftlog.model import Address
+from raftlog.partition import follower_replica
+from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.fetcher import LeaderFetcher
 from raftlog.record import NewRecord, build_batch, stamp
 
@@ -72,6 +74,28 @@ async def test_a_former_leader_that_syncs_on_and_cannot_be_truncated_ends_no_bro
     await until(lambda: not solo.tasks._tasks)  # The sync has ended.
     assert solo.replica.damage is not None
     assert solo.failures == []
+    await solo.close()
+
+
+async def test_a_replica_whose_producers_are_unknown_after_a_truncation_acknowledges_no_repeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It kept the states of before: as the next leader it would have called a removed batch a repeat."""
+    solo = Solo(tmp_path, leader=2)
+    for offset in range(2):
+        solo.replica.log.append(batch_at(offset))
+
+    def damaged(*_: object, **__: object) -> ProducerStates:
+        raise DamagedDataError("a batch is damaged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(follower_replica, "recover_producers", damaged)
+        with pytest.raises(DamagedDataError, match=r"the producers of .* are unknown: a batch is damaged"):
+            solo.replica.truncate_to(1)
+    assert (solo.replica.log.log_end_offset, solo.failures) == (1, [])
+    assert solo.replica.damage is not None, "it is repaired or fetched again"
+    with pytest.raises(DamagedDataError):
+        solo.replica.log.append(batch_at(1))
     await solo.close()
 
 

@@ -52,6 +52,12 @@ def damage_of_one_log_ends_the_broker(patch: Any) -> None:
 
 @told_by("tests/partition/test_damage_with_syncs.py")
 @mutant
+def producers_of_before_a_truncation_are_kept(patch: Any) -> None:
+    patch.edit(follower_replica.FollowerReplica._after_truncation, "raise unknown from error", "return")
+
+
+@told_by("tests/partition/test_damage_with_syncs.py")
+@mutant
 def a_log_that_cannot_start_over_is_not_followed(patch: Any) -> None:
     """A follower gives up a log whose disk was full when it began again."""
     patch.edit(fetcher.LeaderFetcher._sync_all, "isinstance(error, DiskFullError)", "False")
