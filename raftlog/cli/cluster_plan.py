@@ -23,6 +23,8 @@ from raftlog.schema import from_plain
 MAX_NODES = 10
 """The most brokers, and the most controllers: the port plan has ten ports for each kind."""
 PORTS_USED = 40
+NO_BROWSERS_PORT = 10_080
+"""The only port above 10,000 that browsers refuse (https://fetch.spec.whatwg.org/#port-blocking)."""
 FIRST_CONTROLLER_ID = 101
 LOOPBACK = "127.0.0.1"
 
@@ -212,7 +214,7 @@ def _cannot_bind(address: Address) -> str | None:
 
 def free_base_port() -> int:
     """Return a base port whose whole plan is free on loopback, below the range of outgoing connections."""
-    places = list(range(10_000, 32_000, PORTS_USED))
+    places = [port for port in range(10_000, 32_000, PORTS_USED) if not port <= NO_BROWSERS_PORT < port + PORTS_USED]
     secrets.SystemRandom().shuffle(places)  # Two clusters that start at the same time try different ports.
     for port in places:
         if all(_cannot_bind(Address(LOOPBACK, port + i)) is None for i in range(PORTS_USED)):

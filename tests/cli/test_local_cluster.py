@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from raftlog.cli.cluster_plan import PortInUseError
+from raftlog.cli import cluster_plan
+from raftlog.cli.cluster_plan import PORTS_USED, PortInUseError, free_base_port
 from raftlog.cli.cluster_state import ClusterState
 from raftlog.cli.launcher import Launcher
 from raftlog.cli.local_cluster import ClusterError, LocalCluster, NodeExitedError
@@ -300,3 +301,18 @@ def test_a_process_is_not_gone_before_its_last_thread_is():
     finally:
         child.kill()
         child.wait()
+
+
+def test_no_cluster_gets_a_port_that_browsers_refuse(monkeypatch: pytest.MonkeyPatch):
+    """The console was on port 10080 in one of 550 clusters: ERR_UNSAFE_PORT."""
+    tried = list[int]()
+
+    def in_use(address: Address) -> str:
+        tried.append(address.port)
+        return "in use"
+
+    monkeypatch.setattr(cluster_plan, "_cannot_bind", in_use)
+    with pytest.raises(PortInUseError):
+        free_base_port()
+    assert not {10_080} & {port + place for port in tried for place in range(PORTS_USED)}
+    assert len(tried) == 549

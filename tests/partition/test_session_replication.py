@@ -115,10 +115,10 @@ async def test_a_look_examines_some_partitions_and_the_others_follow(tmp_path: P
     looks, examined = list[int](), 0
     look, result = ReplicaFetchServer._look, ReplicaFetchServer._result
 
-    def counted_look(self: ReplicaFetchServer, *arguments: Any) -> Any:
+    async def counted_look(self: ReplicaFetchServer, *arguments: Any) -> Any:
         nonlocal examined
         examined = 0
-        found = look(self, *arguments)
+        found = await look(self, *arguments)
         looks.append(examined)
         return found
 
