@@ -97,7 +97,9 @@ class GroupSession:
             if self._step is not None and self._step is not asyncio.current_task():
                 if self._assigning:
                     self._step.cancel()
-                await asyncio.wait([self._step])
+                    await asyncio.wait([self._step])
+                else:
+                    await self._finish_step()
             automatic = commit and self._options.auto_commit_interval_ms is not None
             if automatic and self.membership.phase == "member":
                 await self.commits.commit_quietly(self.positions(self.membership.owned))

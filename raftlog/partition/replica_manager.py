@@ -264,7 +264,10 @@ class ReplicaManager:
                 await self._open(assignment)
             await self._apply_to_open({assignment.key: assignment for assignment in full})
             if self._strays.has_unfinished and self._assigned is not None:
-                await self._strays.remove(self._assigned)
+                try:
+                    await self._strays.remove(self._assigned)
+                except StorageError as error:
+                    self._on_disk_failure(error)
         self.isr.hint()
 
     def limit_reassignments(self, bytes_per_second: int) -> None:

@@ -159,6 +159,22 @@ async def test_a_consumer_that_closes_while_partitions_are_revoked_waits_for_tha
     assert slow.calls == ["begin t-0", "end", "begin t-1", "end"]
 
 
+async def test_an_error_of_a_callback_that_a_close_waits_for_reaches_the_application():
+    go = asyncio.Event()
+
+    async def fail(_: object) -> None:
+        await go.wait()
+        raise ValueError("no")
+
+    session = member(Cluster(), on_revoked=fail)
+    session.membership.owned = frozenset({P0})
+    await poll(session, 1)
+    session.member._send_leave = lambda **_: asyncio.sleep(0)  # type: ignore[method-assign,assignment]
+    go.set()
+    with pytest.raises(ValueError, match="no"):
+        await session.close(commit=True)
+
+
 async def test_an_error_of_on_revoked_reaches_the_application():
     def fail(_: object) -> None:
         raise ValueError("no")

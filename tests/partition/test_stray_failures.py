@@ -96,6 +96,19 @@ async def test_a_folder_that_could_not_be_set_aside_goes_without_new_metadata(
         await world.until(lambda: not any(folder.iterdir()))
 
 
+async def test_a_disk_that_fails_at_a_retry_ends_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async with World(tmp_path) as world:
+        await world.produce("x")
+        await world.push(complete=True)
+        broker = world.brokers[1]
+        with monkeypatch.context() as patched:
+            patched.setattr(data_dir.os, "rename", refusal(errno.ENOSPC))
+            await broker.manager.apply([], world.registrations(), complete=True)
+            patched.setattr(data_dir.os, "rename", refusal(errno.EIO))
+            await broker.manager._retry()
+        assert len(broker.disk_failures) == 1
+
+
 @pytest.mark.parametrize("call", ["rename", "listdir"])
 async def test_a_disk_that_cannot_set_a_folder_aside_ends_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
