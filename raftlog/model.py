@@ -179,6 +179,8 @@ class BrokerRegistration:
     """Identifies the broker's data folder: a broker with another one has lost its records."""
     min_feature_level: int = 1
     max_feature_level: int = 1
+    replaced: tuple[str, ...] = ()
+    """Incarnations of earlier processes of this broker, the latest ones: they never register again."""
     fenced: bool = True
     in_controlled_shutdown: bool = False
 

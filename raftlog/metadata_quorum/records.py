@@ -83,6 +83,8 @@ class RegisterBroker:
     max_feature_level: int = 1
     broker_epoch: BrokerEpoch = -1
     """-1: the entry's offset is the new broker epoch."""
+    replaced: tuple[str, ...] = ()
+    """See `BrokerRegistration`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,8 @@ class Cluster:
 
     def start(self, broker: int, extra: int) -> Decision:
         asked = register(broker, f"{broker}-{extra}", rack=str(broker % 2))
-        fields = {name: getattr(asked, name) for name in r.RegisterBroker.__slots__ if name != "broker_epoch"}
+        decided = ("broker_epoch", "replaced")
+        fields = {name: getattr(asked, name) for name in r.RegisterBroker.__slots__ if name not in decided}
         fields["storage_id"] = f"disk {extra // 3}"  # The last of the four starts on another disk.
         request = RegisterBrokerRequest(cluster_id="c", **fields)
         known = self.image.brokers.get(broker)

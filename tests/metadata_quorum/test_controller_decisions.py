@@ -8,8 +8,13 @@ from dataclasses import replace
 import pytest
 from metadata_support import TOPIC_ID, cluster, decided, register, state_of, then, with_partition
 
-from raftlog.errors import ErrorCode, RaftlogError
-from raftlog.metadata_quorum.controller.brokers import decide_fence, decide_heartbeat, decide_registration
+from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.metadata_quorum.controller.brokers import (
+    MAX_REPLACED,
+    decide_fence,
+    decide_heartbeat,
+    decide_registration,
+)
 from raftlog.metadata_quorum.controller.isr import decide_alter_partitions
 from raftlog.metadata_quorum.controller.placement import place
 from raftlog.metadata_quorum.controller.producer_ids import decide_producer_ids
@@ -129,6 +134,30 @@ class TestRegistration:
         request = replace(ask_to_register(1), previous_incarnations=previous)
         image = decided(image, decide_registration(image, request, cluster_id="c", session_alive=False))
         assert (state_of(image).isr, state_of(image).elr, state_of(image).leader) == ((), eligible, NO_LEADER)
+
+    def test_a_request_of_a_dead_process_that_arrives_late_is_refused(self):
+        """Its folder has seen later processes: it would count as an older copy, and lose every ISR."""
+        image = with_partition(cluster(), isr=(1,), leader=1)
+        late = replace(ask_to_register(1, "late"), previous_incarnations=("incarnation-1",))
+        later = replace(ask_to_register(1, "later"), previous_incarnations=("incarnation-1", "late"))
+        last = replace(ask_to_register(1, "last"), previous_incarnations=("later",))
+        for request in (later, last):
+            image = decided(image, decide_registration(image, request, cluster_id="c", session_alive=False))
+            for incarnation in ("late", "incarnation-1"):
+                stale = replace(late, incarnation_id=incarnation)
+                with pytest.raises(InvalidRequestError, match="a later process of broker 1 has registered") as caught:
+                    decide_registration(image, stale, cluster_id="c", session_alive=False)
+                assert caught.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            image = decided(image, heartbeat(image, 1))
+            assert state_of(image).leader == 1
+
+    def test_the_replaced_incarnations_that_are_remembered_are_limited(self):
+        image = cluster()
+        for number in range(2 * MAX_REPLACED):
+            request = replace(ask_to_register(1, f"{number}"), previous_incarnations=("failed", f"{number - 1}"))
+            image = decided(image, decide_registration(image, request, cluster_id="c", session_alive=False))
+        assert len(image.brokers[1].replaced) == MAX_REPLACED
+        assert image.brokers[1].replaced[-1] == f"{2 * MAX_REPLACED - 2}"
 
     def test_even_a_sole_replica_gets_a_new_epoch(self):
         image = with_partition(cluster(), isr=(1,), leader=1)

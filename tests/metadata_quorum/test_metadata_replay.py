@@ -50,6 +50,7 @@ EVERY_RECORD: tuple[r.Record, ...] = (
         storage_id="s",
         max_feature_level=2,
         broker_epoch=7,
+        replaced=("h", "i"),
     ),
     r.UnregisterBroker(broker_id=1, broker_epoch=2),
     r.ChangePartition(

@@ -105,6 +105,13 @@ def proposals_of_one_request_are_judged_apart(patch: Any) -> None:
 
 @mutant
 @told_by(DECISIONS)
+def a_dead_process_registers_after_a_later_one(patch: Any) -> None:
+    """A request that the network has kept: its folder counts as an older copy, and the broker leaves every ISR."""
+    patch.edit(brokers.decide_registration, "request.incarnation_id in registered.replaced", "False")
+
+
+@mutant
+@told_by(DECISIONS)
 def brokers_are_unfenced_before_they_have_caught_up(patch: Any) -> None:
     patch.edit(brokers.decide_heartbeat, "request.metadata_offset >= broker.broker_epoch", "True")
 

@@ -23,6 +23,9 @@ from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, TopicIdPart
 from raftlog.wire.admin import UnregisterBrokerRequest
 from raftlog.wire.controller import HeartbeatRequest, HeartbeatResponse, RegisterBrokerRequest
 
+MAX_REPLACED = 32
+"""Limit of earlier incarnations that are remembered for each broker."""
+
 
 def decide_registration(
     image: MetadataImage, request: RegisterBrokerRequest, *, cluster_id: str, session_alive: bool
@@ -31,7 +34,7 @@ def decide_registration(
 
     Raises:
         InvalidRequestError: INCONSISTENT_CLUSTER_ID, UNSUPPORTED_VERSION, or DUPLICATE_BROKER_REGISTRATION while
-            another process with this id has a session.
+            another process with this id has a session, or if a later process of this broker has registered.
     """
     if request.broker_id < 0:
         raise InvalidRequestError(f"broker_id: expected a whole number from 0, received {request.broker_id}")
@@ -56,10 +59,16 @@ def decide_registration(
             "if that process has exited, its session will expire soon",
             code=ErrorCode.DUPLICATE_BROKER_REGISTRATION,
         )
+    if registered is not None and request.incarnation_id in registered.replaced:
+        # Its process has ended, but the network has delivered its request late.
+        raise InvalidRequestError(
+            f"a later process of broker {request.broker_id} has registered, at {registered.internal}",
+            code=ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        )
     # The previous process has exited, even if its session has not expired: no two processes lead in one leader epoch.
     lost_disk = registered is not None and _has_lost_disk(registered, request)
     changes = remove_from_isrs(image, request.broker_id, lost_disk=lost_disk, lost_unsynced=request.unclean)
-    return Decision((*changes, _registration(request)), None)
+    return Decision((*changes, _registration(request, replaced=_replaced(registered, request))), None)
 
 
 def _require_same_process(registered: BrokerRegistration, request: RegisterBrokerRequest) -> None:
@@ -84,16 +93,25 @@ def _has_lost_disk(registered: BrokerRegistration, request: RegisterBrokerReques
     return request.previous_incarnations is not None and registered.incarnation_id not in request.previous_incarnations
 
 
-def _registration(request: RegisterBrokerRequest, broker_epoch: BrokerEpoch = -1) -> RegisterBroker:
-    fields = {name: getattr(request, name) for name in RegisterBroker.__slots__ if name != "broker_epoch"}
-    return RegisterBroker(broker_epoch=broker_epoch, **fields)
+def _replaced(registered: BrokerRegistration | None, request: RegisterBrokerRequest) -> tuple[str, ...]:
+    """Return the incarnations that a new process replaces, the latest last."""
+    known = () if registered is None else (*registered.replaced, registered.incarnation_id)
+    return tuple(dict.fromkeys((*known, *(request.previous_incarnations or ()))))[-MAX_REPLACED:]
+
+
+def _registration(
+    request: RegisterBrokerRequest, broker_epoch: BrokerEpoch = -1, *, replaced: tuple[str, ...]
+) -> RegisterBroker:
+    decided = ("broker_epoch", "replaced")
+    fields = {name: getattr(request, name) for name in RegisterBroker.__slots__ if name not in decided}
+    return RegisterBroker(broker_epoch=broker_epoch, replaced=replaced, **fields)
 
 
 def _update_registration(
     registered: BrokerRegistration, request: RegisterBrokerRequest
 ) -> Decision[BrokerEpoch | None]:
     """Update the registration of a process that registers again; its epoch stays."""
-    updated = _registration(request, registered.broker_epoch)
+    updated = _registration(request, registered.broker_epoch, replaced=registered.replaced)
     if all(getattr(registered, name) == getattr(updated, name) for name in RegisterBroker.__slots__):
         return Decision((), registered.broker_epoch)
     return Decision((updated,), registered.broker_epoch)
