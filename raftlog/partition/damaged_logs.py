@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from raftlog.config import TopicConfig
 from raftlog.errors import DamagedDataError, StorageError
 from raftlog.model import BrokerId, LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
-from raftlog.partition.core.damage import may_refetch
+from raftlog.partition.core.damage import is_relied_upon, may_refetch
 from raftlog.partition.damage import DamageTracker
+from raftlog.partition.rebuild import Ask, rebuild
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log_files import is_of_the_disk
 from raftlog.partition.storage.log_start import move_log_start
+from raftlog.partition.storage.rebuilt_log import RebuiltLog
 from raftlog.partition.storage.repair import ClosedLog, OpenLog
 
 Failed = tuple[PartitionAssignment, StorageError]
@@ -21,7 +25,7 @@ Failed = tuple[PartitionAssignment, StorageError]
 class Reopen(Protocol):
     """Open a log that could not be opened before; see `ReplicaManager`."""
 
-    async def __call__(self, key: TopicIdPartition, *, unrepairable: bool) -> bool: ...
+    async def __call__(self, key: TopicIdPartition, *, unrepairable: bool = False, rebuilt: bool = False) -> bool: ...
 
 
 class DamagedOpenLog:
@@ -83,12 +87,16 @@ class DamagedOpenLog:
     def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:  # noqa: ARG002
         return False
 
+    async def rebuild(self, ask: Ask) -> bool:  # noqa: ARG002
+        """Do nothing: it leads, or follows a leader. Once another replica may lead, it resigns leadership."""
+        return False
+
 
 class DamagedClosedLog:
     """A log that could not be opened.
 
     Args:
-        compacts: whether the topic is compacted.
+        config: of the topic.
         broker_id: this broker.
         closed: returns assignment and error of a replica that could not be opened.
     """
@@ -99,15 +107,15 @@ class DamagedClosedLog:
         self,
         key: TopicIdPartition,
         folder: Path,
+        config: TopicConfig,
         *,
-        compacts: bool,
         broker_id: BrokerId,
         closed: Callable[[TopicIdPartition], Failed | None],
         reopen: Reopen,
     ) -> None:
         self.key = key
         self.folder = folder
-        self._compacts = compacts
+        self._config = config
         self._broker_id = broker_id
         self._closed = closed
         self._reopen = reopen
@@ -120,10 +128,10 @@ class DamagedClosedLog:
     def begin(self) -> ClosedLog:
         failed = self._closed(self.key)
         at = failed[1].details.get("damaged_at") if failed is not None else None
-        return ClosedLog(self.folder, at if isinstance(at, int) else None, compacts=self._compacts)
+        return ClosedLog(self.folder, at if isinstance(at, int) else None, compacts=self._config.compacts)
 
     async def finished(self) -> bool:
-        return await self._reopen(self.key, unrepairable=False)
+        return await self._reopen(self.key)
 
     async def unrepairable(self) -> bool:
         failed = self._closed(self.key)
@@ -138,3 +146,17 @@ class DamagedClosedLog:
 
     def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:
         return move_log_start(self.folder, start, epoch)
+
+    async def rebuild(self, ask: Ask) -> bool:
+        assignment = self.assignment
+        if assignment is None:
+            return True
+        if not is_relied_upon(assignment.state, self._broker_id):
+            return False  # It is fetched again, once another replica leads.
+        log = await asyncio.to_thread(RebuiltLog, self.folder, self._config)
+        try:
+            if not await rebuild(log, ask):
+                return False
+            return await self._reopen(self.key, rebuilt=True)
+        finally:
+            await asyncio.to_thread(log.abandon)

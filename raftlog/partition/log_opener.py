@@ -9,6 +9,7 @@ from pathlib import Path
 from raftlog.config import TopicConfig
 from raftlog.model import PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
+from raftlog.partition.storage.data_dir import put_rebuilt
 from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
@@ -73,6 +74,19 @@ class LogOpener:
         """Note that a log is damaged: it is opened again after its repair, as after a power loss if there was one."""
         if self._folders.power_lost:
             self._power_lost.add(key)
+
+    async def put_rebuilt(self, assignment: PartitionAssignment) -> None:
+        """Put the log that was rebuilt for a damaged one in its place.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        aside = await asyncio.to_thread(put_rebuilt, self.folder_of(assignment))
+        _log.error(
+            "%s was rebuilt from another replica's log and its own last records; its damaged log is kept at %s",
+            assignment.topic_partition,
+            aside,
+        )
 
     async def quarantine(self, assignment: PartitionAssignment, reason: str) -> None:
         """Move a damaged log aside.

@@ -10,13 +10,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from raftlog.errors import DiskFullError, RaftlogError, StorageError
-from raftlog.model import BrokerId, LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
+from raftlog.model import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.repair import Accepted, DamagedBatch, RepairVerdict, accept, later_starts, repair_verdict
 from raftlog.partition.local_broker import LocalBroker
+from raftlog.partition.rebuild import Ask
 from raftlog.partition.storage.data_dir import quarantined_logs
 from raftlog.partition.storage.files import storage_error
 from raftlog.partition.storage.repair import RepairTarget
@@ -27,12 +29,14 @@ from raftlog.wire import paths
 from raftlog.wire.repair import Holding, RepairRequest, RepairResponse
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 PATIENCE_S = 10.0
 """After this long, a replica that may lead and does not respond is no longer waited for."""
 ASK_TIMEOUT_MS = 5_000
 ASK_BYTES = 1 << 20
 MAX_ANSWER_BYTES = 8 << 20
 MIN_RETRY_S, MAX_RETRY_S = 0.1, 5.0
+_MIN_REBUILD_S, _MAX_REBUILD_S = 2.0, 300.0
 _AT_ONCE = 2
 """Logs read at the same time, for own repairs and for those of others each: every read takes a thread."""
 
@@ -74,6 +78,10 @@ class DamagedLog(Protocol):
         """Move the start of a closed log; return whether it was moved. Called in a worker thread."""
         ...
 
+    async def rebuild(self, ask: Ask) -> bool:
+        """Rebuild a closed log with another replica's; return whether it is open now, or need not be repaired."""
+        ...
+
 
 @dataclass(slots=True)
 class _Repair:
@@ -87,6 +95,12 @@ class _Repair:
     last_error: str = ""
     written: int = 0
     """How often it changed the log."""
+    cleaned_at: tuple[BrokerId, ...] = ()
+    """The brokers that have other batches in place of a damaged one, by compaction."""
+    rebuild_s: float = _MIN_REBUILD_S
+    """The pause after the next failed attempt to rebuild the log."""
+    rebuild_at: float = 0.0
+    """When to attempt that again, by the event loop's clock."""
 
 
 class Repairer:
@@ -144,17 +158,24 @@ class Repairer:
             del self._running[key]
             self.on_end(key)
 
-    async def serve(self, request: RepairRequest, folder: Path) -> tuple[Holding, bytes]:
-        """Answer another broker from this one's log, or from quarantined copies of it."""
-        limit = min(request.max_bytes, MAX_ANSWER_BYTES)
-        return await self._look(folder, request.offset, request.leader_epoch, limit, with_log=True)
+    async def serve(self, request: RepairRequest, folder: Path) -> tuple[Holding, bytes, Holding]:
+        """Answer another broker from this one's log, or else from quarantined copies of it.
 
-    async def _look(
-        self, folder: Path, offset: Offset, epoch: int, limit: int, *, with_log: bool
-    ) -> tuple[Holding, bytes]:
-        def look() -> tuple[Holding, bytes]:
-            folders = [*([folder] if with_log else []), *reversed(quarantined_logs(folder))]
-            return find_batches(folders, offset, epoch, limit)
+        Returns:
+            What was found, whole batches, and what was found in the log itself.
+        """
+        limit = min(request.max_bytes, MAX_ANSWER_BYTES)
+
+        def look() -> tuple[Holding, bytes, Holding]:
+            own, data = find_batches([folder], request.offset, request.leader_epoch, limit)
+            if own is Holding.WHOLE:
+                return own, data, own
+            folders = [folder, *reversed(quarantined_logs(folder))]
+            return *find_batches(folders, request.offset, request.leader_epoch, limit), own
+
+        return await self._look(folder, look)
+
+    async def _look(self, folder: Path, look: Callable[[], T]) -> T:
 
         async with self._serving:
             try:
@@ -176,8 +197,42 @@ class Repairer:
                     return
             elif repair.written > before:
                 continue
+            elif await self._rebuild(repair, verdict):
+                self.lost.pop(repair.log.key, None)
+                return
             await asyncio.sleep(retry_s)
             retry_s = min(2 * retry_s, MAX_RETRY_S)
+
+    async def _rebuild(self, repair: _Repair, verdict: RepairVerdict | None) -> bool:
+        """Rebuild a log with that of a replica that has compacted the damaged batch; return whether that is done."""
+        now = asyncio.get_running_loop().time()
+        if not repair.cleaned_at or now < repair.rebuild_at:
+            return False
+        if verdict is RepairVerdict.WAIT and now - repair.began < self._patience_s:
+            return False
+        for broker in repair.cleaned_at:
+            try:
+                if await repair.log.rebuild(partial(self._ask_for_log, repair.log.key, broker)):
+                    return True
+            except (RaftlogError, OSError) as error:
+                _log.warning("%s cannot be rebuilt now: %s", repair.log.folder.name, error)
+            except Exception:  # noqa: BLE001  (as in `_attempt`)
+                _log.exception("rebuilding %s failed", repair.log.folder.name)
+        repair.rebuild_at = asyncio.get_running_loop().time() + repair.rebuild_s
+        repair.rebuild_s = min(2 * repair.rebuild_s, _MAX_REBUILD_S)
+        return False
+
+    async def _ask_for_log(
+        self, key: TopicIdPartition, broker: BrokerId, offset: Offset, max_bytes: int
+    ) -> tuple[RepairResponse, bytes] | None:
+        request = RepairRequest(
+            topic_id=key.topic_id,
+            partition=key.partition,
+            offset=offset,
+            leader_epoch=NO_LEADER_EPOCH,
+            max_bytes=max_bytes,
+        )
+        return await self._call(broker, request)
 
     async def _attempt(self, repair: _Repair) -> RepairVerdict | None:
         try:
@@ -198,6 +253,7 @@ class Repairer:
         async with self._reading:
             target = await asyncio.to_thread(repair.log.begin)
         left, lost = list[RepairVerdict](), list[Offset]()
+        repair.cleaned_at = ()
         written: tuple[int, Offset] | None = None
         while (damaged := await self._find(target)) is not None:
             accepted, responses = await self._ask(repair, damaged)
@@ -211,6 +267,8 @@ class Repairer:
             answers = {broker: None if answer is None else answer.holding for broker, answer in responses.items()}
             verdict = RepairVerdict.RESIGN if accepted is not None else self._verdict(repair, answers)
             self._log_unrepaired(repair, damaged, verdict, answers)
+            if damaged.exact_fit and Holding.OTHER in answers.values():
+                repair.cleaned_at = tuple(sorted(who for who, answer in answers.items() if answer is Holding.OTHER))
             left.append(verdict)
             if verdict is RepairVerdict.LOST:
                 lost.append(damaged.offset)
@@ -289,8 +347,10 @@ class Repairer:
         assignment = repair.log.assignment
         if assignment is None:
             return None, {}
-        offset, epoch = damaged.offset, damaged.leader_epoch
-        _, data = await self._look(repair.log.folder, offset, epoch, ASK_BYTES, with_log=False)
+        folder, offset, epoch = repair.log.folder, damaged.offset, damaged.leader_epoch
+        _, data = await self._look(
+            folder, lambda: find_batches([*reversed(quarantined_logs(folder))], offset, epoch, ASK_BYTES)
+        )
         if (accepted := accept(damaged, data)) is not None:
             return accepted, {}
         responses = dict[BrokerId, RepairResponse | None]()
@@ -311,9 +371,6 @@ class Repairer:
     async def _ask_one(
         self, key: TopicIdPartition, broker: BrokerId, damaged: DamagedBatch
     ) -> tuple[BrokerId, RepairResponse | None, Accepted | None]:
-        registration = self._local.brokers.get(broker)
-        if registration is None:
-            return broker, None, None
         request = RepairRequest(
             topic_id=key.topic_id,
             partition=key.partition,
@@ -321,6 +378,17 @@ class Repairer:
             leader_epoch=damaged.leader_epoch,
             max_bytes=ASK_BYTES,
         )
+        if (answer := await self._call(broker, request)) is None:
+            return broker, None, None
+        response, body = answer
+        if response.holding is not Holding.WHOLE:
+            return broker, response, None
+        return broker, replace(response, holding=Holding.OTHER), accept(damaged, body)
+
+    async def _call(self, broker: BrokerId, request: RepairRequest) -> tuple[RepairResponse, bytes] | None:
+        registration = self._local.brokers.get(broker)
+        if registration is None:
+            return None
         try:
             response, body = await self._session.call_frame(
                 RepairResponse,
@@ -332,7 +400,5 @@ class Repairer:
             )
         except RaftlogError as error:
             _log.debug("broker %d sent no batch for a repair: %s", broker, error.message)
-            return broker, None, None
-        if response.holding is not Holding.WHOLE:
-            return broker, response, None
-        return broker, replace(response, holding=Holding.OTHER), accept(damaged, body)
+            return None
+        return response, bytes(body)

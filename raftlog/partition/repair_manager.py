@@ -79,20 +79,34 @@ class RepairManager:
 
     async def serve(self, request: RepairRequest, folder: Path) -> tuple[RepairResponse, bytes]:
         """Answer another broker. ABSENT is returned only if an open log proves that it starts after or ends before."""
-        holding, data = await self._repairer.serve(request, folder)
         replica = self._find(request.key)
-        if replica is None:
+        # Taken before the batches are read: a later change shows in the next response.
+        generation = "" if replica is None else self._generation(replica)
+        holding, data, own = await self._repairer.serve(request, folder)
+        if replica is None or self._find(request.key) is not replica:
             return RepairResponse(holding=Holding.DAMAGED if holding is Holding.ABSENT else holding), data
         log = replica.log
         start, end = log.log_start_offset, log.log_end_offset
         if holding is Holding.ABSENT and start <= request.offset < end:
             holding = Holding.DAMAGED
+        is_stored = start <= request.offset < log.durable_end_offset and generation == self._generation(replica)
+        if own is Holding.DAMAGED and is_stored:
+            replica.note_damage(request.offset, "found when another replica requested it for a repair")
         if start == end:
             return RepairResponse(holding=holding), data
-        return (
-            RepairResponse(holding=holding, log_start_offset=start, log_start_epoch=log.epochs.epoch_at(start)),
-            data,
+        response = RepairResponse(
+            holding=holding,
+            log_start_offset=start,
+            log_start_epoch=log.epochs.epoch_at(start),
+            log_end_offset=end,
+            high_watermark=replica.high_watermark,
+            from_log=own is Holding.WHOLE,
+            generation=generation,
         )
+        return response, data
+
+    def _generation(self, replica: Replica) -> str:
+        return f"{self._local.broker_epoch}.{replica.log.cuts}.{replica.log.swaps}"
 
     def begin_open(self, key: TopicIdPartition, damage: Damage) -> None:
         """Start the repair of an open log."""
@@ -118,7 +132,7 @@ class RepairManager:
             DamagedClosedLog(
                 key,
                 folder,
-                compacts=config.compacts,
+                config,
                 broker_id=self._local.broker_id,
                 closed=self._closed,
                 reopen=self._reopen,

@@ -344,15 +344,20 @@ class ReplicaManager:
             )
         return replica
 
-    async def _open(self, assignment: PartitionAssignment, *, unrepairable: bool = False) -> None:
+    async def _open(
+        self, assignment: PartitionAssignment, *, unrepairable: bool = False, rebuilt: bool = False
+    ) -> None:
         """Open a replica.
 
         Args:
             unrepairable: no replica could repair its log: if it is out of ISR and ELR, it is fetched again.
+            rebuilt: a complete log lies beside its damaged one, and replaces it first.
         """
         folder = self._logs.folder_of(assignment)
         config = self._settings.topic_defaults.with_overrides(assignment.configs)
         try:
+            if rebuilt:
+                await self._logs.put_rebuilt(assignment)
             try:
                 log, producers = await self._logs.open(assignment.key, folder, config)
             except DamagedDataError as error:
@@ -390,12 +395,12 @@ class ReplicaManager:
         # Damage stays until the partition's state allows the log to be fetched again.
         return not isinstance(error, DamagedDataError) or failed is None or failed.state != assignment.state
 
-    async def _reopen(self, key: TopicIdPartition, *, unrepairable: bool) -> bool:
-        """Open a repaired log, or fetch it again if it is unrepairable; return whether it is open."""
+    async def _reopen(self, key: TopicIdPartition, *, unrepairable: bool = False, rebuilt: bool = False) -> bool:
+        """Open a repaired or rebuilt log, or fetch it again if it is unrepairable; return whether it is open."""
         async with self._applying:
             if (failed := self._offline.get(key)) is None:
                 return True
-            await self._open(failed[0], unrepairable=unrepairable)
+            await self._open(failed[0], unrepairable=unrepairable, rebuilt=rebuilt)
             await self._apply_to_open({key: failed[0]})
         self.isr.hint()
         return key not in self._offline

@@ -47,3 +47,11 @@ class RepairResponse:
     """Where the sender's log starts: earlier records were deleted. -1: its log is not open, or has no record."""
     log_start_epoch: LeaderEpoch = NO_LEADER_EPOCH
     """Leader epoch of the record at its log start."""
+    log_end_offset: Offset = -1
+    """Where the sender's log ends; -1 like the start."""
+    high_watermark: Offset = -1
+    """Records below it are committed, as far as the sender knows; -1 like the start."""
+    from_log: bool = False
+    """The batches are those of the sender's open log, not of a quarantined copy."""
+    generation: str = ""
+    """Differs from that of an earlier response if the sender's log was compacted or truncated in between."""

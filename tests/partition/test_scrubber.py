@@ -75,15 +75,16 @@ async def test_rot_in_unread_records_of_all_replicas_is_found_and_repaired(tmp_p
     async with World(tmp_path, configs=small) as world:
         await filled(world)
         whole = [path.read_bytes() for path in log_files(world, 1)]
-        for broker in (1, 2, 3):  # Each in another segment, and in the one that is written to.
-            flip(log_files(world, broker)[broker - 1], 100)
-            flip(log_files(world, broker)[-1], 100 if broker == 1 else 0)
-        flip(log_files(world, 3)[-1], 0)
+        # Each in another segment, one of them in the one that is written to.
+        damaged = {1: ((0, 100), (4, 100)), 2: ((1, 100), (-1, 0)), 3: ((2, 100),)}
+        for broker, places in damaged.items():
+            for segment, position in places:
+                flip(log_files(world, broker)[segment], position)
         for broker in (1, 2, 3):
             scrubs = scrubber(world, broker, interval_ms=NEVER)
             scrubs.ask()
             await check_once(scrubs, lambda: not scrubs.progress().replicas_left)  # noqa: B023
-            assert scrubs.found == (1 if broker == 3 else 2), broker
+            assert scrubs.found == len(damaged[broker]), broker
             await world.until(lambda: world.brokers[broker].replica.damage is None)  # noqa: B023
         assert [[path.read_bytes() for path in log_files(world, broker)] for broker in (1, 2, 3)] == [whole] * 3
         assert (world.damage_reports, world.state.isr) == ([], (1, 2, 3))

@@ -10,13 +10,17 @@ from mutating import mutant, told_by
 
 from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft import journal
-from raftlog.partition import damaged_logs, fetcher, follower_replica, repair
+from raftlog.partition import damaged_logs, fetcher, follower_replica, rebuild, repair
 from raftlog.partition.core import repair as core_repair
+from raftlog.partition.repair_manager import RepairManager
 from raftlog.partition.scrubber import Scrubber
 from raftlog.partition.storage import batch_scan, behind_damage, log_start, repair_source, scrub, verified_reads
 from raftlog.partition.storage import repair as storage_repair
 from raftlog.partition.storage.log_truncation import TruncatableLog
+from raftlog.partition.storage.rebuilt_log import RebuiltLog
 from raftlog.partition.storage.repair import ClosedLog
+
+REBUILT = "tests/partition/test_rebuilt_logs.py"
 
 
 @mutant
@@ -182,3 +186,41 @@ def the_scrubber_checks_headers_only(patch: Any) -> None:
 def a_rotten_journal_stays(patch: Any) -> None:
     """A controller that finds its journal damaged while it runs does not rewrite it, and cannot start again."""
     patch(journal.RaftJournal, "rewrite", lambda _: None)
+
+
+@mutant
+@told_by(REBUILT)
+def a_rebuilt_log_is_joined_without_a_check(patch: Any) -> None:
+    """The other replica's log may differ below the join."""
+    patch(RebuiltLog, "_is_known_equal", lambda *_: True)
+
+
+@mutant
+@told_by(REBUILT)
+def a_log_that_is_compacted_meanwhile_is_copied(patch: Any) -> None:
+    patch.edit(rebuild.rebuild, "last[0].generation != first.generation", "False")
+
+
+@mutant
+@told_by(REBUILT)
+def quarantined_batches_rebuild_a_log(patch: Any) -> None:
+    patch.edit(rebuild.rebuild, "or not response.from_log", "")
+
+
+@mutant
+@told_by(REBUILT)
+def a_log_without_a_place_is_removed(patch: Any) -> None:
+    """The replica then opens an empty log, and may be elected with it."""
+    patch.edit(RebuiltLog.abandon, "if not self.folder.exists():", "if False:")
+
+
+@mutant
+@told_by(REBUILT)
+def damage_that_a_request_meets_is_not_repaired(patch: Any) -> None:
+    patch.edit(RepairManager.serve, "if own is Holding.DAMAGED and is_stored:", "if False:")
+
+
+@mutant
+@told_by(REBUILT)
+def a_replica_that_may_not_lead_is_rebuilt(patch: Any) -> None:
+    patch(damaged_logs, "is_relied_upon", lambda *_: True)

@@ -5,6 +5,11 @@ from __future__ import annotations
 from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, PartitionState
 
 
+def is_relied_upon(state: PartitionState, broker_id: BrokerId) -> bool:
+    """Return whether a replica may lead: it has every acknowledged record, and maybe no other one has."""
+    return broker_id in (*state.isr, *state.elr)
+
+
 def may_refetch(state: PartitionState, broker_id: BrokerId, *, served_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> bool:
     """Return whether the cluster no longer relies on this replica: it is outside ISR and ELR, and another one leads.
 
@@ -14,6 +19,6 @@ def may_refetch(state: PartitionState, broker_id: BrokerId, *, served_epoch: Lea
     """
     return (
         state.leader not in (NO_LEADER, broker_id)
-        and broker_id not in (*state.isr, *state.elr)
+        and not is_relied_upon(state, broker_id)
         and state.leader_epoch > served_epoch
     )

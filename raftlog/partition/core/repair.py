@@ -110,6 +110,25 @@ def _may_end(damaged: DamagedBatch, length: int, offset: Offset) -> bool:
     return damaged.end_position in (None, end) and damaged.end_offset in (None, offset)
 
 
+def continuation(
+    data: bytes | memoryview, *, offset: Offset, leader_epoch: LeaderEpoch, end: Offset
+) -> Accepted | None:
+    """Return the intact batches that continue a log at an offset, up to `end`; None if the first one does not.
+
+    The sender is not trusted, as in `accept`.
+    """
+    length = 0
+    try:
+        for header, batch in iter_batches(data):
+            if header.base_offset != offset or header.leader_epoch < leader_epoch or header.next_offset > end:
+                break
+            verify_payload_crc(header, batch)
+            length, offset, leader_epoch = length + header.batch_length, header.next_offset, header.leader_epoch
+    except CorruptBatchError:
+        pass  # The batches before it are intact.
+    return Accepted(bytes(data[:length]), offset) if length else None
+
+
 def later_starts(damaged: DamagedBatch, responses: Iterable[RepairResponse | None]) -> list[tuple[Offset, LeaderEpoch]]:
     """Return log starts of other replicas after a damaged batch, latest first, with the epoch of the record there.
 

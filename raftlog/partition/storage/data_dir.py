@@ -14,7 +14,14 @@ from pathlib import Path
 
 from raftlog.errors import ConfigError, DiskFullError, ErrorCode
 from raftlog.model import TopicId
-from raftlog.partition.storage.files import fsync_dir, make_dir, read_json, storage_error, write_json
+from raftlog.partition.storage.files import (
+    FailedSyncError,
+    fsync_dir,
+    make_dir,
+    read_json,
+    storage_error,
+    write_json,
+)
 from raftlog.runtime import new_uuid_hex
 
 _log = logging.getLogger(__name__)
@@ -23,7 +30,7 @@ DELETED_SUFFIX = ".deleted"
 STRAY_SUFFIX = ".stray"
 CUTTING_SUFFIX = ".cutting"
 CUT_SUFFIX = ".cut"
-"""The part of a log that `raftlog storage cut` keeps: while it is copied, and when it is complete."""
+"""A log that replaces a damaged one (`raftlog storage cut`, `put_rebuilt`): while it is written, and when complete."""
 QUARANTINED = ".quarantined-"
 MAX_QUARANTINED = 2
 """Quarantined logs kept for each partition; the oldest is removed first."""
@@ -276,17 +283,46 @@ def quarantine(folder: Path) -> Path:
         StorageError: it could not be renamed.
     """
     try:
-        kept = quarantined_logs(folder)
-        number = 1 + max((int(old.name.rpartition("-")[2]) for old in kept), default=0)
-        aside = folder.with_name(f"{folder.name}{QUARANTINED}{number}")
+        aside = _quarantine_name(folder)
         os.rename(folder, aside)
         folder.mkdir()  # So that the quarantined log is found when the topic is deleted.
         fsync_dir(folder.parent)
     except OSError as error:
         raise storage_error(error, f"cannot put {folder} aside") from error
-    for old in kept[: max(0, len(kept) + 1 - MAX_QUARANTINED)]:
-        shutil.rmtree(old, ignore_errors=True)
+    _limit_quarantined(folder)
     return aside
+
+
+def put_rebuilt(folder: Path) -> Path:
+    """Quarantine a damaged log, put the one rebuilt for it in its place, durably, and return the path of the former.
+
+    Raises:
+        StorageError: the damaged log is in its place.
+        FailedSyncError: no log is in its place. An empty one must not be used there: the replica may lead. The next
+            start of the process finishes this.
+    """
+    try:
+        aside = _quarantine_name(folder)
+        os.rename(folder, aside)
+    except OSError as error:
+        raise storage_error(error, f"cannot put {folder} aside") from error
+    try:
+        os.rename(folder.with_name(folder.name + CUT_SUFFIX), folder)
+        fsync_dir(folder.parent)
+    except OSError as error:
+        raise FailedSyncError(f"cannot put the rebuilt log in place of {folder}: {error}") from error
+    _limit_quarantined(folder)
+    return aside
+
+
+def _quarantine_name(folder: Path) -> Path:
+    last = max((int(old.name.rpartition("-")[2]) for old in quarantined_logs(folder)), default=0)
+    return folder.with_name(f"{folder.name}{QUARANTINED}{last + 1}")
+
+
+def _limit_quarantined(folder: Path) -> None:
+    for old in quarantined_logs(folder)[:-MAX_QUARANTINED]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def quarantined_logs(folder: Path) -> list[Path]:

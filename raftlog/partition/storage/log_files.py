@@ -59,6 +59,8 @@ class LogFiles:
         self._changing = threading.RLock()
         """Locked while files are truncated, removed or checkpointed."""
         self._cuts = 0
+        self.swaps = 0
+        """How often compacted segments replaced others."""
         """How often the log was truncated: work planned before a truncation is discarded."""
         self._starting_over = False
         """A `reset_to` failed because the disk was full: only `reset_to` may be called."""

@@ -195,6 +195,7 @@ class SegmentedLog(TruncatableLog):
 
     def _swap(self, at: int, replaced: Sequence[Segment], fresh: Segment) -> None:
         remove_indexes(replaced)
+        self.swaps += 1
         put_in_place(fresh, replaced)
         self._segments[at : at + len(replaced)] = [fresh]  # Its index file is written with the next checkpoint.
         for segment in replaced:

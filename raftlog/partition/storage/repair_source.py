@@ -15,12 +15,12 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
-from raftlog.partition.storage.batch_scan import Read, find_header
+from raftlog.partition.storage.batch_scan import Read, find_header, find_sound_header
 from raftlog.partition.storage.files import is_unreadable, list_names
 from raftlog.partition.storage.index import read_index
 from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.segment import segment_path
-from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
+from raftlog.record.batch import ALIGNMENT, HEADER_BYTES, BatchHeader, parse_header, verify_payload_crc
 from raftlog.wire.repair import Holding
 
 Found = tuple[Holding, bytes]
@@ -97,6 +97,33 @@ def intact_batch(file: SegmentAt, offset: Offset) -> tuple[int, BatchHeader] | N
     if position is None or (header := _header(file.read, position)) is None:
         return None
     return None if _whole(file.read, position, header, file.size) is None else (position, header)
+
+
+def last_header_below(folder: Path, offset: Offset) -> BatchHeader | None:
+    """Return the last intact header of a log's batches that begin below an offset; their payloads may be damaged.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    for base in reversed(segment_bases(list_names(folder))):
+        with segment_at(folder, base) as file:
+            if base < offset and file is not None and (header := _last_below(file, offset)) is not None:
+                return header
+    return None
+
+
+def _last_below(file: SegmentAt, offset: Offset) -> BatchHeader | None:
+    last, position = None, 0
+    while position + HEADER_BYTES <= file.size:
+        if (header := _header(file.read, position)) is None:
+            found = find_sound_header(file.read, position + ALIGNMENT, file.size, min_offset=0)
+            if found is None:
+                break
+            position, header = found
+        if header.base_offset >= offset:
+            break
+        last, position = header, position + header.batch_length
+    return last
 
 
 def _find_from(file: SegmentAt, offset: Offset, epoch: LeaderEpoch, max_bytes: int) -> Found:
