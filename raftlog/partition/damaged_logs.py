@@ -153,10 +153,15 @@ class DamagedClosedLog:
             return True
         if not is_relied_upon(assignment.state, self._broker_id):
             return False  # It is fetched again, once another replica leads.
-        log = await asyncio.to_thread(RebuiltLog, self.folder, self._config)
+        log, is_complete = await asyncio.to_thread(RebuiltLog, self.folder, self._config), False
         try:
-            if not await rebuild(log, ask):
-                return False
-            return await self._reopen(self.key, rebuilt=True)
+            is_complete = await rebuild(log, ask)
         finally:
-            await asyncio.to_thread(log.abandon)
+            if not is_complete:
+                await asyncio.to_thread(log.abandon)
+        if not is_complete:
+            return False
+        is_open = await self._reopen(self.key, rebuilt=True)
+        # Not if this is cancelled: the thread that puts the log in place may be running.
+        await asyncio.to_thread(log.abandon)
+        return is_open

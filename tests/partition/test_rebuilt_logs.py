@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from raftlog.errors import StorageError
 from raftlog.model import NO_LEADER
 from raftlog.partition.rebuild import CHUNK_BYTES
 from raftlog.partition.replica import Replica
-from raftlog.partition.storage.data_dir import CUT_SUFFIX, CUTTING_SUFFIX, DataDir
+from raftlog.partition.storage.data_dir import CUT_SUFFIX, CUTTING_SUFFIX, DataDir, put_rebuilt
 from raftlog.partition.storage.files import FailedSyncError
 from raftlog.record import NewRecord, build_batch, read_records, stamp
 from raftlog.record.batch import HEADER_BYTES, iter_batches, parse_header
@@ -290,6 +292,39 @@ async def test_a_rebuilt_log_that_cannot_be_put_in_place_ends_the_broker_and_the
         assert latest(replica) == {b"k0": b"27", b"k1": b"28", b"k2": b"29"}
 
 
+async def test_a_broker_that_stops_while_a_rebuilt_log_is_put_in_place_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What the attempt had left was removed, while the thread renamed it."""
+    async with World(tmp_path, configs=COMPACT) as world:
+        await churn(world, 30)
+        await clean(world, BEHIND)
+        only_ahead_may_lead(world)
+        await restart_damaged(world, {AHEAD: (4,), DAMAGED: (4,)})
+        begun, may_go_on, done = threading.Event(), threading.Event(), threading.Event()
+
+        def slow(folder: Path) -> Path:
+            begun.set()
+            assert may_go_on.wait(10)
+            try:
+                return put_rebuilt(folder)
+            finally:
+                done.set()
+
+        monkeypatch.setattr("raftlog.partition.log_opener.put_rebuilt", slow)
+        await world.push()
+        await world.until(begun.is_set)
+        stopping = asyncio.ensure_future(world.stop(AHEAD))
+        await asyncio.sleep(0.3)  # Long enough for the cancelled attempt to remove files, if it does.
+        may_go_on.set()
+        await stopping
+        await world.until(done.is_set)
+        monkeypatch.undo()
+        world.epochs[AHEAD] += 10
+        await world.start(AHEAD)
+        assert latest(await rebuilt(world)) == {b"k0": b"27", b"k1": b"28", b"k2": b"29"}
+
+
 @pytest.mark.parametrize("complete", [False, True])
 async def test_a_crash_before_the_log_is_in_place_leaves_the_damaged_one(complete: bool, tmp_path: Path):
     async with World(tmp_path, configs=COMPACT) as world:
@@ -329,8 +364,6 @@ async def test_a_full_disk_leaves_the_damaged_log_and_the_next_attempt_succeeds(
 
 
 def test_a_failure_before_the_first_rename_keeps_the_damaged_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from raftlog.partition.storage.data_dir import put_rebuilt  # noqa: PLC0415
-
     place = tmp_path / "t-0"
     place.mkdir()
     (tmp_path / "t-0.cut").mkdir()
