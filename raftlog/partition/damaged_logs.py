@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from raftlog.partition.core.damage import is_relied_upon, may_refetch
 from raftlog.partition.damage import DamageTracker
 from raftlog.partition.rebuild import Ask, rebuild
 from raftlog.partition.replica import Replica
+from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log_files import is_of_the_disk
 from raftlog.partition.storage.log_start import move_log_start
 from raftlog.partition.storage.rebuilt_log import RebuiltLog
@@ -87,7 +88,7 @@ class DamagedOpenLog:
     def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:  # noqa: ARG002
         return False
 
-    async def rebuild(self, ask: Ask) -> bool:  # noqa: ARG002
+    async def rebuild(self, ask: Ask, ask_others: Sequence[Ask]) -> bool:  # noqa: ARG002
         """Do nothing: it leads, or follows a leader. Once another replica may lead, it resigns leadership."""
         return False
 
@@ -99,6 +100,7 @@ class DamagedClosedLog:
         config: of the topic.
         broker_id: this broker.
         closed: returns assignment and error of a replica that could not be opened.
+        on_disk_failure: called when the whole disk turns out to have failed.
     """
 
     is_open = False
@@ -112,9 +114,11 @@ class DamagedClosedLog:
         broker_id: BrokerId,
         closed: Callable[[TopicIdPartition], Failed | None],
         reopen: Reopen,
+        on_disk_failure: Callable[[StorageError], None],
     ) -> None:
         self.key = key
         self.folder = folder
+        self._on_disk_failure = on_disk_failure
         self._config = config
         self._broker_id = broker_id
         self._closed = closed
@@ -147,7 +151,7 @@ class DamagedClosedLog:
     def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:
         return move_log_start(self.folder, start, epoch)
 
-    async def rebuild(self, ask: Ask) -> bool:
+    async def rebuild(self, ask: Ask, ask_others: Sequence[Ask]) -> bool:
         assignment = self.assignment
         if assignment is None:
             return True
@@ -155,7 +159,10 @@ class DamagedClosedLog:
             return False  # It is fetched again, once another replica leads.
         log, is_complete = await asyncio.to_thread(RebuiltLog, self.folder, self._config), False
         try:
-            is_complete = await rebuild(log, ask)
+            is_complete = await rebuild(log, ask, ask_others)
+        except FailedSyncError as error:
+            self._on_disk_failure(error)
+            raise
         finally:
             if not is_complete:
                 await asyncio.to_thread(log.abandon)

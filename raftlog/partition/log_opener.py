@@ -7,9 +7,10 @@ import logging
 from pathlib import Path
 
 from raftlog.config import TopicConfig
+from raftlog.errors import StorageError
 from raftlog.model import PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
-from raftlog.partition.storage.data_dir import put_rebuilt
+from raftlog.partition.storage.data_dir import lacks_rebuilt, put_rebuilt
 from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
@@ -57,6 +58,9 @@ class LogOpener:
         return await asyncio.to_thread(self._open, key, folder, config)
 
     def _open(self, key: TopicIdPartition, folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
+        if lacks_rebuilt(folder):
+            # An empty log must not be opened here: this replica may lead.
+            raise StorageError(f"{folder}: the log that was rebuilt for it is not in place; restart the broker")
         power_lost = self._folders.power_lost or key in self._power_lost
         log = PartitionLog.open(folder, config, pool=self._files, power_lost=power_lost)
         try:

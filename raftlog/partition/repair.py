@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -78,7 +78,7 @@ class DamagedLog(Protocol):
         """Move the start of a closed log; return whether it was moved. Called in a worker thread."""
         ...
 
-    async def rebuild(self, ask: Ask) -> bool:
+    async def rebuild(self, ask: Ask, ask_others: Sequence[Ask]) -> bool:
         """Rebuild a closed log with another replica's; return whether it is open now, or need not be repaired."""
         ...
 
@@ -210,9 +210,13 @@ class Repairer:
             return False
         if verdict is RepairVerdict.WAIT and now - repair.began < self._patience_s:
             return False
-        for broker in repair.cleaned_at:
+        assignment = repair.log.assignment
+        replicas = () if assignment is None else assignment.state.replicas
+        asks = {broker: partial(self._ask_for_log, repair.log.key, broker) for broker in replicas}
+        for source in repair.cleaned_at:
+            others = [ask for broker, ask in asks.items() if broker not in (source, self._local.broker_id)]
             try:
-                if await repair.log.rebuild(partial(self._ask_for_log, repair.log.key, broker)):
+                if source in asks and await repair.log.rebuild(asks[source], others):
                     return True
             except (RaftlogError, OSError) as error:
                 _log.warning("%s cannot be rebuilt now: %s", repair.log.folder.name, error)

@@ -98,6 +98,7 @@ class RepairManager:
             holding=holding,
             log_start_offset=start,
             log_start_epoch=log.epochs.epoch_at(start),
+            first_offset=log.segments[0].base_offset,
             log_end_offset=end,
             high_watermark=replica.high_watermark,
             from_log=own is Holding.WHOLE,
@@ -106,7 +107,7 @@ class RepairManager:
         return response, data
 
     def _generation(self, replica: Replica) -> str:
-        return f"{self._local.broker_epoch}.{replica.log.cuts}.{replica.log.swaps}"
+        return f"{self._local.broker_epoch}.{replica.log.instance}.{replica.log.cuts}.{replica.log.swaps}"
 
     def begin_open(self, key: TopicIdPartition, damage: Damage) -> None:
         """Start the repair of an open log."""
@@ -136,5 +137,6 @@ class RepairManager:
                 broker_id=self._local.broker_id,
                 closed=self._closed,
                 reopen=self._reopen,
+                on_disk_failure=self._on_disk_failure,
             )
         )

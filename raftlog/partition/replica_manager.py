@@ -259,7 +259,7 @@ class ReplicaManager:
 
     async def _retry(self) -> None:
         async with self._applying:
-            full = self._offline.full
+            full = [assignment for assignment in self._offline.full if assignment.key not in self.repairs]
             for assignment in full:
                 await self._open(assignment)
             await self._apply_to_open({assignment.key: assignment for assignment in full})

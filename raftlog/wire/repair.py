@@ -47,6 +47,8 @@ class RepairResponse:
     """Where the sender's log starts: earlier records were deleted. -1: its log is not open, or has no record."""
     log_start_epoch: LeaderEpoch = NO_LEADER_EPOCH
     """Leader epoch of the record at its log start."""
+    first_offset: Offset = -1
+    """Base offset of the first batch of the sender's log; -1 like the start, which may be inside that batch."""
     log_end_offset: Offset = -1
     """Where the sender's log ends; -1 like the start."""
     high_watermark: Offset = -1

@@ -16,8 +16,9 @@ from raftlog.errors import StorageError
 from raftlog.model import NO_LEADER
 from raftlog.partition.rebuild import CHUNK_BYTES
 from raftlog.partition.replica import Replica
+from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.data_dir import CUT_SUFFIX, CUTTING_SUFFIX, DataDir, put_rebuilt
-from raftlog.partition.storage.files import FailedSyncError
+from raftlog.partition.storage.files import FailedSyncError, write_json
 from raftlog.record import NewRecord, build_batch, read_records, stamp
 from raftlog.record.batch import HEADER_BYTES, iter_batches, parse_header
 from raftlog.wire.repair import Holding, RepairRequest, RepairResponse
@@ -71,11 +72,20 @@ def flip_header(world: World, broker: int, *offsets: int) -> None:
         path.write_bytes(content)
 
 
-async def restart_damaged(world: World, places: dict[int, tuple[int, ...]]) -> None:
-    """Stop brokers, damage their logs and start them: they read every header, as after a power loss."""
+async def restart_damaged(
+    world: World, places: dict[int, tuple[int, ...]], *, recovery_point: int | None = None
+) -> None:
+    """Stop brokers, damage their logs and start them: they read every header, as after a power loss.
+
+    Args:
+        recovery_point: of the checkpoint that a killed process left.
+    """
     for broker, offsets in places.items():
         await world.stop(broker)
         world.epochs[broker] += 10
+        if recovery_point is not None:
+            old = Checkpoint(recovery_point=recovery_point, high_watermark=recovery_point)
+            old.save(folder_of(world, broker))
         flip_header(world, broker, *offsets)
         for index in folder_of(world, broker).glob("*.index"):
             index.unlink()
@@ -150,6 +160,103 @@ async def test_records_that_only_the_damaged_log_has_are_kept(tmp_path: Path):
         replica = await rebuilt(world)
         assert replica.log.log_end_offset == 33
         assert latest(replica) == {b"k0": b"27", b"k2": b"29", b"last": b"2"}
+
+
+@pytest.mark.parametrize("damaged", [(20,), (4, 20), (4, 29), (4, 26, 27, 28, 29)])
+@pytest.mark.parametrize("behind", [False, True])
+async def test_damage_above_the_recovery_point_ends_no_log(damaged: tuple[int, ...], behind: bool, tmp_path: Path):
+    """The process was killed, so its checkpoint is old: the rebuilt log ended at the first damage above it."""
+    async with World(tmp_path, configs=COMPACT) as world:
+        await churn(world, 30)
+        await clean(world, BEHIND)
+        expected = {b"k0": b"27", b"k1": b"28", b"k2": b"29"}
+        if behind:
+            await world.stop(BEHIND)
+            world.epochs[BEHIND] += 10
+            world.state = replace(world.state, isr=(AHEAD, DAMAGED), partition_epoch=8)
+            await world.push()
+            await put(world, ("late", "1"))
+            await put(world, ("late", "2"))
+            await level(world, AHEAD)
+            expected[b"late"] = b"2"
+        only_ahead_may_lead(world)
+        await restart_damaged(world, {AHEAD: damaged, DAMAGED: damaged}, recovery_point=13)
+        if behind:
+            await world.start(BEHIND)
+        replica = await rebuilt(world)
+        assert latest(replica) == expected
+        assert replica.log.log_end_offset == (32 if behind else 30)
+
+
+async def test_damage_that_may_hide_the_last_records_of_the_damaged_log_waits(tmp_path: Path):
+    """They were acknowledged. They are damaged here, so only their bytes elsewhere can be used."""
+    async with World(tmp_path, configs=COMPACT) as world:
+        await churn(world, 30)
+        await clean(world, BEHIND)
+        await world.stop(BEHIND)
+        world.epochs[BEHIND] += 10
+        world.state = replace(world.state, isr=(AHEAD, DAMAGED), partition_epoch=8)
+        await world.push()
+        await put(world, ("late", "1"))
+        await level(world, AHEAD, DAMAGED)
+        only_ahead_may_lead(world)
+        await restart_damaged(world, {AHEAD: (4, 30), DAMAGED: (4,)}, recovery_point=13)
+        await world.start(BEHIND)
+        await world.push()
+        await never_rebuilt(world)
+
+
+async def test_a_log_start_inside_a_batch_of_the_other_replica_is_kept(tmp_path: Path):
+    async with World(tmp_path, configs={**COMPACT, "cleanup_policy": "compact,delete"}) as world:
+        await churn(world, 30)
+        await level(world, AHEAD, DAMAGED, BEHIND)
+        await clean(world, BEHIND)
+        for broker in (AHEAD, BEHIND):
+            world.brokers[broker].replica.delete_before(2, 30)
+        only_ahead_may_lead(world)
+        await restart_damaged(world, {AHEAD: (4,), DAMAGED: (4,)})
+        replica = await rebuilt(world)
+        assert replica.log.log_start_offset == 2
+        assert latest(replica) == {b"k0": b"27", b"k1": b"28", b"k2": b"29"}
+
+
+async def test_epochs_that_contradict_keep_a_log_closed(tmp_path: Path):
+    """After an unclean election the other replica's high watermark belongs to records that are not there any more."""
+    damaged = (26, 27, 28, 29)
+    async with World(tmp_path, configs=COMPACT) as world:
+        await churn(world, 30)
+        await clean(world, BEHIND)
+        only_ahead_may_lead(world)
+        for broker in (AHEAD, DAMAGED):
+            await world.stop(broker)
+            table = [(0, 0), (3, 27)]
+            write_json(folder_of(world, broker) / "leader-epochs.json", {"version": 1, "epochs": table})
+            await world.start(broker)
+        await restart_damaged(world, {AHEAD: damaged, DAMAGED: damaged})
+        await world.push()
+        await never_rebuilt(world)
+
+
+async def test_a_failed_sync_of_a_rebuilt_log_ends_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async with World(tmp_path, configs=COMPACT) as world:
+        await churn(world, 30)
+        await clean(world, BEHIND)
+        only_ahead_may_lead(world)
+        await restart_damaged(world, {AHEAD: (4,), DAMAGED: (4,)})
+        real = os.fdatasync
+
+        def fails(descriptor: int) -> None:
+            if CUTTING_SUFFIX in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+                raise OSError(5, "Input/output error")
+            real(descriptor)
+
+        monkeypatch.setattr(os, "fdatasync", fails)
+        monkeypatch.setattr(os, "fsync", fails)
+        await world.push()
+        failures = world.brokers[AHEAD].disk_failures
+        await world.until(lambda: bool(failures))
+        assert isinstance(failures[0], FailedSyncError)
+        assert leftovers(world) == []
 
 
 async def test_a_removed_tombstone_brings_no_record_back(tmp_path: Path):
@@ -234,7 +341,7 @@ async def test_a_log_that_does_not_fit_replaces_nothing(lie: str, tmp_path: Path
                 "flipped": (response, data[:-9] + bytes([data[-9] ^ 1]) + data[-8:] if data else data),
                 "compacted meanwhile": (replace(response, generation=f"{len(answers)}"), data),
                 "quarantined": (replace(response, from_log=False), data),
-                "no end": (replace(response, log_start_offset=-1), data),
+                "no end": (replace(response, first_offset=-1), data),
                 "damaged": (
                     replace(
                         response, holding=Holding.DAMAGED if request.max_bytes == CHUNK_BYTES else response.holding
@@ -273,7 +380,7 @@ async def test_a_rebuilt_log_that_cannot_be_put_in_place_ends_the_broker_and_the
         real, place = os.rename, folder_of(world, AHEAD)
 
         def rename(source: Path, target: Path) -> None:
-            if str(source).endswith(CUT_SUFFIX):
+            if str(source).endswith(CUT_SUFFIX) and Path(target) == place:
                 raise OSError(5, "Input/output error")
             real(source, target)
 
@@ -282,7 +389,10 @@ async def test_a_rebuilt_log_that_cannot_be_put_in_place_ends_the_broker_and_the
         failures = world.brokers[AHEAD].disk_failures
         await world.until(lambda: bool(failures))
         assert isinstance(failures[0], FailedSyncError)
-        assert world.brokers[AHEAD].manager.offline
+        (failed,) = world.brokers[AHEAD].manager.offline
+        await asyncio.sleep(0.5)  # The repair tries again after 0.1 s.
+        assert list(world.brokers[AHEAD].manager.offline) == [failed]
+        assert failed not in world.brokers[AHEAD].manager.repairs
         assert not place.exists()
         monkeypatch.undo()
         await world.stop(AHEAD)

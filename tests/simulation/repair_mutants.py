@@ -10,15 +10,25 @@ from mutating import mutant, told_by
 
 from raftlog.errors import StorageError
 from raftlog.metadata_quorum.raft import journal
-from raftlog.partition import damaged_logs, fetcher, follower_replica, rebuild, repair
+from raftlog.partition import damaged_logs, fetcher, follower_replica, log_opener, rebuild, repair
 from raftlog.partition.core import repair as core_repair
 from raftlog.partition.repair_manager import RepairManager
 from raftlog.partition.scrubber import Scrubber
-from raftlog.partition.storage import batch_scan, behind_damage, log_start, repair_source, scrub, verified_reads
+from raftlog.partition.storage import (
+    batch_scan,
+    behind_damage,
+    log_start,
+    rebuilt_log,
+    repair_source,
+    scrub,
+    verified_reads,
+)
 from raftlog.partition.storage import repair as storage_repair
+from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.log_truncation import TruncatableLog
 from raftlog.partition.storage.rebuilt_log import RebuiltLog
 from raftlog.partition.storage.repair import ClosedLog
+from raftlog.record.batch import iter_batches
 
 REBUILT = "tests/partition/test_rebuilt_logs.py"
 
@@ -211,7 +221,7 @@ def quarantined_batches_rebuild_a_log(patch: Any) -> None:
 @told_by(REBUILT)
 def a_log_without_a_place_is_removed(patch: Any) -> None:
     """The replica then opens an empty log, and may be elected with it."""
-    patch.edit(RebuiltLog.abandon, "if not self.folder.exists():", "if False:")
+    patch.edit(RebuiltLog.abandon, "if self.folder.exists():", "if True:")
 
 
 @mutant
@@ -224,3 +234,35 @@ def damage_that_a_request_meets_is_not_repaired(patch: Any) -> None:
 @told_by(REBUILT)
 def a_replica_that_may_not_lead_is_rebuilt(patch: Any) -> None:
     patch(damaged_logs, "is_relied_upon", lambda *_: True)
+
+
+@mutant
+@told_by(REBUILT)
+def a_rebuilt_log_ends_at_the_first_damage_above_the_recovery_point(patch: Any) -> None:
+    """A killed process left an old checkpoint: acknowledged records behind the damage are lost."""
+
+    def first_damage(folder: Any) -> Any:
+        end = Checkpoint.load(folder).recovery_point
+        while data := repair_source.find_batches([folder], end, -1, 1 << 20)[1]:
+            end = max(header.next_offset for header, _ in iter_batches(data))
+        return repair_source.LogEnd(end, is_certain=True)
+
+    patch(rebuilt_log, "log_end", first_damage)
+
+
+@mutant
+@told_by(REBUILT)
+def an_uncertain_end_is_taken_for_the_end(patch: Any) -> None:
+    patch.edit(rebuild._end, "if log.is_end_certain:\n", "if True:\n")
+
+
+@mutant
+@told_by(REBUILT)
+def an_empty_log_is_opened_in_place_of_a_rebuilt_one(patch: Any) -> None:
+    patch(log_opener, "lacks_rebuilt", lambda _: False)
+
+
+@mutant
+@told_by(REBUILT)
+def epochs_that_contradict_are_joined(patch: Any) -> None:
+    patch.edit(RebuiltLog._is_known_equal, "if contradicts or ", "if ")

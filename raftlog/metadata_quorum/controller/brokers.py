@@ -23,8 +23,8 @@ from raftlog.model import BrokerEpoch, BrokerId, BrokerRegistration, TopicIdPart
 from raftlog.wire.admin import UnregisterBrokerRequest
 from raftlog.wire.controller import HeartbeatRequest, HeartbeatResponse, RegisterBrokerRequest
 
-MAX_REPLACED = 32
-"""Limit of earlier incarnations that are remembered for each broker."""
+MAX_REPLACED = 128
+"""Limit of earlier incarnations that are remembered for each broker; a request names up to 101."""
 
 
 def decide_registration(

@@ -173,6 +173,8 @@ class DataDir:
         """
         doomed = list[Path]()
         try:
+            for folder in folders:
+                discard_rebuilt(folder)
             for folder in (*folders, *_quarantined_of(self.partitions, {folder.name for folder in folders})):
                 doomed.append(_unused_name(folder))
                 os.rename(folder, doomed[-1])
@@ -301,18 +303,38 @@ def put_rebuilt(folder: Path) -> Path:
         FailedSyncError: no log is in its place. An empty one must not be used there: the replica may lead. The next
             start of the process finishes this.
     """
+    whole = folder.with_name(folder.name + CUT_SUFFIX)
     try:
+        os.stat(whole)
         aside = _quarantine_name(folder)
         os.rename(folder, aside)
     except OSError as error:
         raise storage_error(error, f"cannot put {folder} aside") from error
     try:
-        os.rename(folder.with_name(folder.name + CUT_SUFFIX), folder)
+        os.rename(whole, folder)
         fsync_dir(folder.parent)
     except OSError as error:
         raise FailedSyncError(f"cannot put the rebuilt log in place of {folder}: {error}") from error
     _limit_quarantined(folder)
     return aside
+
+
+def lacks_rebuilt(folder: Path) -> bool:
+    """Return whether a log was rebuilt for this folder, and has not been put in its place: nothing else is there."""
+    return folder.with_name(folder.name + CUT_SUFFIX).exists() and not (folder.exists() and os.listdir(folder))
+
+
+def discard_rebuilt(folder: Path) -> None:
+    """Remove what was rebuilt for a log, complete or not. A part of it is never put in place."""
+    for suffix in (CUT_SUFFIX, CUTTING_SUFFIX):
+        left = folder.with_name(folder.name + suffix)
+        try:
+            if left.exists():
+                doomed = _unused_name(folder)
+                os.rename(left, doomed)
+                _remove(doomed)
+        except OSError as error:
+            _log.error("%s", storage_error(error, f"cannot delete {left}, which is not used any more"))
 
 
 def _quarantine_name(folder: Path) -> Path:

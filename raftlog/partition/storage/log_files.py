@@ -6,6 +6,7 @@ each other: a checkpoint that a worker thread writes must not describe the log b
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from raftlog.partition.storage.segment import Segment, unlink_indexes
 from raftlog.partition.storage.sync import Syncer
 from raftlog.partition.storage.sync_failures import fails_on_sync_error
 
+_INSTANCES = itertools.count()
 _log = logging.getLogger(__name__)
 PRODUCERS_SUFFIX = ".producers"
 """Snapshots of producer state, named by the offset below which they cover the log: see `producer_snapshots`."""
@@ -59,6 +61,8 @@ class LogFiles:
         self._changing = threading.RLock()
         """Locked while files are truncated, removed or checkpointed."""
         self._cuts = 0
+        self.instance = next(_INSTANCES)
+        """Differs for every log that this process opens."""
         self.swaps = 0
         """How often compacted segments replaced others."""
         """How often the log was truncated: work planned before a truncation is discarded."""

@@ -12,10 +12,12 @@ import shutil
 from pathlib import Path
 
 from raftlog.config import TopicConfig
+from raftlog.errors import DiskFullError
 from raftlog.model import NO_LEADER_EPOCH, Offset
 from raftlog.partition.core.repair import continuation
 from raftlog.partition.storage.checkpoint import Checkpoint
-from raftlog.partition.storage.data_dir import CUT_SUFFIX, CUTTING_SUFFIX
+from raftlog.partition.storage.data_dir import CUT_SUFFIX, CUTTING_SUFFIX, discard_rebuilt
+from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.files import fsync_dir, storage_error
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.repair_source import (
@@ -23,6 +25,7 @@ from raftlog.partition.storage.repair_source import (
     find_batches,
     intact_batch,
     last_header_below,
+    log_end,
     segment_at,
 )
 from raftlog.record.batch import iter_batches
@@ -46,14 +49,16 @@ class RebuiltLog:
         self._checkpoint = Checkpoint.load(folder)
         self._beside = folder.with_name(folder.name + CUTTING_SUFFIX)
         self._log: PartitionLog | None = None
-        self.end = self._own_end()
-        """Where the damaged log ends. Everything below it was stored, and may be acknowledged."""
-
-    def _own_end(self) -> Offset:
-        end = self._checkpoint.recovery_point
-        while data := self._own_batches(end):
-            end = max(header.next_offset for header, _ in iter_batches(data))
-        return end
+        self._start: Offset = 0
+        self._known_end: Offset = 0
+        try:
+            end = log_end(folder)
+        except OSError as error:
+            raise storage_error(error, f"cannot read {folder}") from error
+        self.end = max(end.offset, self._checkpoint.recovery_point, self._checkpoint.high_watermark)
+        """Where the damaged log ends, by every valid header: records below it were stored, and may be acknowledged."""
+        self.is_end_certain = end.is_certain
+        """False: damaged batches may follow at the end. Then the rebuilt log ends where the other replica's does."""
 
     @property
     def next_offset(self) -> Offset:
@@ -61,11 +66,19 @@ class RebuiltLog:
         assert self._log is not None
         return self._log.log_end_offset
 
-    def begin(self, start: Offset) -> None:
-        """Begin with an empty log at the other replica's log start; what an earlier attempt left is removed."""
+    def begin(self, first: Offset, log_start: Offset, end: Offset) -> None:
+        """Begin with an empty log; what an earlier attempt left is removed.
+
+        Args:
+            first: the base offset of the other replica's first batch.
+            log_start: where its log starts, in that batch or later.
+            end: of the rebuilt log; `self.end`, or later if that is not certain.
+        """
         self.abandon()
+        self._known_end, self.end = self.end, end
         self._log = PartitionLog.open(self._beside, self._config)
-        self._log.reset_to(start)
+        self._log.reset_to(first)
+        self._start = max(self._checkpoint.log_start_offset, log_start)
 
     def append(self, data: bytes) -> bool:
         """Append the other replica's next batches; return False if none of them fits."""
@@ -74,6 +87,7 @@ class RebuiltLog:
         if accepted is None:
             return False
         self._log.append(accepted.data)
+        self._log.fsync()  # A file that is not synced keeps its descriptor.
         return True
 
     def complete(self, high_watermark: Offset) -> bool:
@@ -92,11 +106,10 @@ class RebuiltLog:
         while log.log_end_offset < self.end:
             if not self.append(self._own_batches(log.log_end_offset)):
                 return False
-        log.fsync()
         log.close()
         self._log = None
-        mark = min(max(self._checkpoint.high_watermark, log.log_start_offset), self.end)
-        start = min(max(self._checkpoint.log_start_offset, log.log_start_offset), self.end)
+        mark = min(max(self._checkpoint.high_watermark, self._start), self.end)
+        start = min(self._start, self.end)
         Checkpoint(log_start_offset=start, recovery_point=self.end, high_watermark=mark).save(self._beside)
         try:
             fsync_dir(self._beside)
@@ -106,28 +119,43 @@ class RebuiltLog:
             raise storage_error(error, f"cannot complete {self._beside}") from error
         return True
 
+    def has_own_batches(self, offset: Offset) -> bool:
+        """Return whether every batch of the damaged log from an offset on is intact, and there is room for a copy."""
+        sizes = sum(path.stat().st_size for path in self.folder.glob("*.log"))
+        if (free := shutil.disk_usage(self.folder).free) < sizes:
+            raise DiskFullError(f"{self.folder}: to rebuild it needs {sizes} free bytes, there are {free}")
+        while offset < self.end:
+            if not (data := self._own_batches(offset)):
+                return False
+            offset = max(header.next_offset for header, _ in iter_batches(data))
+        return True
+
     def abandon(self) -> None:
         """Remove it, complete or not. Kept if no log is in the damaged one's place: the next start puts it there."""
         if self._log is not None:
             self._log.close()
             self._log = None
-        if not self.folder.exists():
-            return
-        for suffix in (CUTTING_SUFFIX, CUT_SUFFIX):
-            shutil.rmtree(self.folder.with_name(self.folder.name + suffix), ignore_errors=True)
+        if self.folder.exists():
+            discard_rebuilt(self.folder)
 
     def _is_known_equal(self, log: PartitionLog, high_watermark: Offset) -> bool:
         """Return whether the damaged log had the same records below the join (Raft's log matching).
 
-        Where the last headers below the join are damaged here, the one before them must agree, and the other replica
-        must know the records of the damaged ones to be committed: this replica had those.
+        Where the last headers below the join are damaged here, the one before them must agree. The other replica must
+        also know the records of the damaged ones to be committed: this replica had those. After an unclean election
+        that does not follow, so the damaged log's epoch table must not contradict.
         """
         try:
             own = last_header_below(self.folder, log.log_end_offset)
         except OSError as error:
             raise storage_error(error, f"cannot read {self.folder}") from error
-        if own is None or (own.next_offset < log.log_end_offset and high_watermark < log.log_end_offset):
+        if own is None:
             return False
+        if own.next_offset < log.log_end_offset:
+            said = EpochTable(self.folder).epoch_at(log.log_end_offset - 1)
+            contradicts = said not in (NO_LEADER_EPOCH, log.last_epoch)
+            if contradicts or high_watermark < min(log.log_end_offset, self._known_end):
+                return False
         at = min(own.next_offset, log.log_end_offset) - 1
         there = next((header for header, _ in log.scan() if header.base_offset <= at <= header.last_offset), None)
         return there is not None and there.leader_epoch == own.leader_epoch

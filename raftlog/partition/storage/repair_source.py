@@ -15,7 +15,7 @@ from pathlib import Path
 
 from raftlog.errors import CorruptBatchError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset
-from raftlog.partition.storage.batch_scan import Read, find_header, find_sound_header
+from raftlog.partition.storage.batch_scan import Read, ends_amid_batch, find_header, iter_headers
 from raftlog.partition.storage.files import is_unreadable, list_names
 from raftlog.partition.storage.index import read_index
 from raftlog.partition.storage.recovery import segment_bases
@@ -99,31 +99,62 @@ def intact_batch(file: SegmentAt, offset: Offset) -> tuple[int, BatchHeader] | N
     return None if _whole(file.read, position, header, file.size) is None else (position, header)
 
 
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The end of a log by its valid headers; the payloads may be damaged."""
+
+    offset: Offset
+    is_certain: bool
+    """False: bytes without a valid header follow, which may be further batches."""
+
+
+def log_end(folder: Path) -> LogEnd:
+    """Return the end of a log, whatever is damaged in it.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    end = LogEnd(0, is_certain=True)
+    for base in segment_bases(list_names(folder)):
+        with segment_at(folder, base) as file:
+            if file is None:
+                continue
+            offset, after = base, 0
+            for position, header in _headers(file):
+                offset, after = header.next_offset, position + header.batch_length
+            # Less than a header is a torn write; so is a batch that goes beyond the file.
+            is_torn = file.size - after < HEADER_BYTES or ends_amid_batch(file.read, after, file.size)
+            end = LogEnd(max(end.offset, offset), is_certain=is_torn)
+    return end
+
+
 def last_header_below(folder: Path, offset: Offset) -> BatchHeader | None:
-    """Return the last intact header of a log's batches that begin below an offset; their payloads may be damaged.
+    """Return the last valid header of a log's batches that begin below an offset; their payloads may be damaged.
 
     Raises:
         OSError: the folder cannot be read.
     """
     for base in reversed(segment_bases(list_names(folder))):
         with segment_at(folder, base) as file:
-            if base < offset and file is not None and (header := _last_below(file, offset)) is not None:
-                return header
+            below = [] if file is None else [header for _, header in _headers(file) if header.base_offset < offset]
+            if below:
+                return below[-1]
     return None
 
 
-def _last_below(file: SegmentAt, offset: Offset) -> BatchHeader | None:
-    last, position = None, 0
+def _headers(file: SegmentAt) -> Iterator[tuple[int, BatchHeader]]:
+    """Iterate over (position, header) of a segment's whole batches, stepping over damaged headers."""
+    position, offset = 0, 0
     while position + HEADER_BYTES <= file.size:
-        if (header := _header(file.read, position)) is None:
-            found = find_sound_header(file.read, position + ALIGNMENT, file.size, min_offset=0)
-            if found is None:
-                break
+        header = _header(file.read, position)
+        if header is None or header.base_offset < offset or position + header.batch_length > file.size:
+            later = iter_headers(file.read, position + ALIGNMENT, file.size)
+            fitting = ((at, h) for at, h in later if h.base_offset >= offset and at + h.batch_length <= file.size)
+            if (found := next(fitting, None)) is None:
+                return
             position, header = found
-        if header.base_offset >= offset:
-            break
-        last, position = header, position + header.batch_length
-    return last
+        yield position, header
+        position, offset = position + header.batch_length, header.next_offset
 
 
 def _find_from(file: SegmentAt, offset: Offset, epoch: LeaderEpoch, max_bytes: int) -> Found:
