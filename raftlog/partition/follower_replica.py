@@ -15,7 +15,7 @@ from raftlog.partition.readable_replica import ReadableReplica
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import is_of_the_disk
-from raftlog.partition.storage.producer_snapshots import recover_producers
+from raftlog.partition.storage.producer_snapshots import keep_producers, recover_producers
 from raftlog.partition.waiters import Notifier
 from raftlog.record import iter_batches, parse_header, parse_marker, verify_payload_crc
 from raftlog.record.batch import BatchHeader, Buffer
@@ -118,7 +118,17 @@ class FollowerReplica(ReadableReplica):
     def delete_before(self, offset: Offset, high_watermark: Offset) -> None:
         """Delete, durably, every record below `offset`; see `SegmentedLog.advance_log_start`."""
         with self._failing_on_disk_errors():
+            if offset > self.log.log_start_offset:
+                self.keep_producers(offset)
             self.log.advance_log_start(offset, high_watermark)
+
+    def keep_producers(self, log_start: Offset) -> None:
+        """Save durably what batches say of producers that are about to be deleted.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        keep_producers(self.log.folder, log_start, self.producers)
 
     @contextmanager
     def _failing_on_disk_errors(self) -> Iterator[None]:

@@ -81,7 +81,9 @@ class LogMaintenance:
                 await asyncio.to_thread(remove_files, files)  # To free the blocks of large files takes long.
             if isinstance(replica.log.failure, LogClosedError):
                 return  # Another replica may own the folder by now.
-            dropped = replica.log.apply_retention(self._clock.wall_us(), replica.high_watermark)
+            dropped = replica.log.apply_retention(
+                self._clock.wall_us(), replica.high_watermark, before=replica.keep_producers
+            )
             total += dropped
             await asyncio.sleep(0)
         if total:

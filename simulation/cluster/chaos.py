@@ -7,12 +7,14 @@ import random
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from simulation.cluster.faults import FAULTS, Hands
+from simulation.cluster.faults import FAULTS, LATER_FAULTS, Hands
 
 if TYPE_CHECKING:
     from simulation.cluster.world import World
 
 PEACE_S = (0.05, 3.0)
+LATER_SHARE = 0.25
+"""The share of seeds with one of `LATER_FAULTS` or more."""
 
 
 class Chaos:
@@ -30,6 +32,10 @@ class Chaos:
         self._dice = random.Random(world.dice.getrandbits(64))  # noqa: S311  (a schedule, not a secret)
         chosen = self._dice.sample(sorted(FAULTS), self._dice.randint(2, 8))
         self._mix = {name: self._dice.choice((0.3, 1.0, 3.0)) for name in chosen}
+        apart = random.Random(str(self._dice.getstate()))  # noqa: S311
+        if apart.random() < LATER_SHARE:
+            later = apart.sample(sorted(LATER_FAULTS), apart.randint(1, len(LATER_FAULTS)))
+            self._mix |= {name: apart.choice((0.3, 1.0, 3.0)) for name in later}
         self._pace = self._dice.choice((0.2, 0.6, 1.5))
         self._ends: list[asyncio.Task[None]] = []
 
@@ -45,7 +51,7 @@ class Chaos:
             if self._keep is None or number in self._keep:
                 self.happened.append(number)
                 self.world.note(f"fault {number}: {name}")
-                FAULTS[name](Hands(self.world, own_dice, self._ends))
+                (FAULTS | LATER_FAULTS)[name](Hands(self.world, own_dice, self._ends))
             await asyncio.sleep(self._dice.uniform(*PEACE_S) * self._pace)
         for task in self._ends:
             task.cancel()

@@ -24,6 +24,7 @@ from simulation.cluster.loop import CURRENT, Process, ProcessDiedError
 from simulation.disk import lost_sectors
 
 SPARED_BYTES = 4_096
+BLOCK_BYTES = 4_096
 Fuse = Literal["power", "kill", "error"]
 
 
@@ -45,6 +46,10 @@ class Disk:
     """The error of the next sync, and of no later one; 0: none."""
     dropped: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By inode: ranges that a failed sync should have written. The system shows them, and never writes them."""
+    starved: bool = False
+    """The process has no free descriptor: it can open no file. Ends with the process."""
+    unreadable: dict[int, set[int]] = field(default_factory=dict)
+    """By inode: blocks that cannot be read (EIO) until they are written again."""
     full: bool = False
     failed_once: bool = False
     was_full: bool = False
@@ -117,6 +122,7 @@ class Disks:
         shutil.rmtree(disk.folder)
         disk.prepare()
         disk.fuse, disk.failing, disk.full = None, False, False
+        disk.unreadable.clear()
 
     def rot(self, host: str, suffix: str, dice: random.Random) -> str | None:
         """Flip one bit in one of a machine's files; return which.
@@ -132,6 +138,17 @@ class Disks:
         at, size = dice.randrange(path.stat().st_size - spared), path.stat().st_size
         self.flip(host, path, at, 1 << dice.randrange(8))
         return f"{path.relative_to(disk.folder)} at byte {at} of {size}"
+
+    def spoil(self, host: str, pattern: str, dice: random.Random) -> str | None:
+        """Have one block of a machine's logs be unreadable; return which. The end of a log is spared, as by `rot`."""
+        disk = self.by_host[host]
+        files = sorted(path for path in disk.folder.rglob(pattern) if path.stat().st_size > SPARED_BYTES)
+        if not files:
+            return None
+        path = dice.choice(files)
+        block = dice.randrange((path.stat().st_size - SPARED_BYTES) // BLOCK_BYTES + 1)
+        disk.unreadable.setdefault(path.stat().st_ino, set()).add(block)
+        return f"{path.relative_to(disk.folder)}, block {block}"
 
     def flip(self, host: str, path: Path, at: int, bit: int = 1) -> None:
         """Flip one bit of a byte."""
@@ -231,6 +248,24 @@ class Disks:
             raise OSError(errno.EIO, "simulated: the device is gone")
         return disk
 
+    def _of_running_process(self) -> Disk | None:
+        process = CURRENT.get()
+        return self.by_host.get(process.host) if process is not None else None
+
+    def _open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        disk = self._of_running_process()
+        if disk is not None and disk.starved:
+            raise OSError(errno.EMFILE, "simulated: no descriptor is free")
+        return int(REAL["open"](path, flags, mode, dir_fd=dir_fd))
+
+    def _pread(self, descriptor: int, length: int, offset: int) -> bytes:
+        disk = self._of_running_process()
+        if disk is not None and disk.unreadable and length:
+            blocks = disk.unreadable.get(os.fstat(descriptor).st_ino, set())
+            if any(offset // BLOCK_BYTES <= block <= (offset + length - 1) // BLOCK_BYTES for block in blocks):
+                raise OSError(errno.EIO, "simulated: this block cannot be read")
+        return bytes(REAL["pread"](descriptor, length, offset))
+
     def _write(self, descriptor: int, data: Any) -> int:
         disk = self._burn()
         self._require_room(disk)
@@ -246,6 +281,10 @@ class Disks:
                 return int(REAL["pwrite"](descriptor, memoryview(data)[:part], offset))
         self._require_room(disk)
         written = int(REAL["pwrite"](descriptor, data, offset))
+        if disk is not None and disk.unreadable:
+            # Sectors that are written are replaced. The drive gives a block that is written in part as zeros elsewhere.
+            blocks = disk.unreadable.get(os.fstat(descriptor).st_ino, set())
+            blocks -= set(range(offset // BLOCK_BYTES, (offset + written - 1) // BLOCK_BYTES + 1))
         if disk is not None and disk.dropped:
             inode = os.fstat(descriptor).st_ino
             disk.dropped[inode] = _without(disk.dropped.get(inode, []), offset, offset + written)

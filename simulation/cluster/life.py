@@ -220,7 +220,7 @@ class Life:
         disk = world.disks.by_host[node.host]
         if disk.failing and node.running:
             world.kill(node)
-        disk.failing, disk.full, disk.sync_errno, disk.fuse = False, False, 0, None
+        disk.failing, disk.full, disk.starved, disk.sync_errno, disk.fuse = False, False, False, 0, None
         world.power_on(node)
 
     async def _until(self, holds: Callable[[], bool], within_s: float, what: str) -> None:

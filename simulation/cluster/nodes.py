@@ -45,6 +45,8 @@ class Node:
         """Bytes on its disk have changed by themselves, and may not all have been found yet."""
         self.spotted = False
         """Batches on its disk are damaged that have an intact copy: all of them are to be repaired."""
+        self.was_killed = False
+        """Its last process was killed when all its logs were open, and its machine has not lost its power since."""
         self.failure: BaseException | None = None
         """Why it exited by itself."""
         self.on_end: Callable[[Process], None] = lambda process: None

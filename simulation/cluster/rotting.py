@@ -25,11 +25,13 @@ def rot_apart(world: World, dice: random.Random, share: float) -> int:
 
     The intact copy is on a disk that keeps it: a broker that a reassignment has removed deletes its replica.
     Only synced bytes are damaged: after a loss of power, damage to other bytes cannot be told apart from a torn write.
+    In half of the seeds, those above the checkpoint of a process that was only killed may be damaged, too.
     """
+    above = random.Random(str(dice.getstate())).random() < 0.5  # noqa: S311
     copies = defaultdict[bytes, list[Place]](list)
     for node in world.brokers:
         for path in sorted(node.folder.rglob(f"*{SUFFIX}")):
-            for batch, place in _batches(node, path):
+            for batch, place in _batches(node, path, above_checkpoint=above and node.was_killed and not node.running):
                 copies[batch].append(place)
     damaged = 0
     for places in copies.values():
@@ -79,8 +81,12 @@ def _is_rotten(path: Path) -> bool:
     return False
 
 
-def _batches(node: Node, path: Path) -> list[tuple[bytes, Place]]:
-    """Return the intact batches of a file, also those behind damaged ones."""
+def _batches(node: Node, path: Path, *, above_checkpoint: bool) -> list[tuple[bytes, Place]]:
+    """Return the intact batches of a file, also those behind damaged ones.
+
+    Args:
+        above_checkpoint: also those above the recovery point.
+    """
     try:
         point = Checkpoint.load(path.parent).recovery_point
     except RaftlogError:
@@ -92,7 +98,7 @@ def _batches(node: Node, path: Path) -> list[tuple[bytes, Place]]:
 
     while (sound := find_sound_header(read, position, len(data), min_offset=0)) is not None:
         position, header = sound
-        if header.next_offset > point:
+        if header.next_offset > point and not above_checkpoint:
             break
         key = str(path.parent.name).encode() + read(header.batch_length, position)
         found.append((key, (node, path, position, header.batch_length)))

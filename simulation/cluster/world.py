@@ -145,12 +145,14 @@ class World:
 
     def start(self, node: Node) -> None:
         self.note(f"start {node.name}")
+        self.disks.by_host[node.host].starved = False
         node.start()
 
     def kill(self, node: Node) -> None:
         """Kill a process: its machine runs on, and keeps what it wrote."""
         if node.running:
             self.note(f"kill {node.name}")
+            node.was_killed = bool(node.replicas) and node.broker is not None and not node.broker.replicas.offline
             self._end(node)
             assert node.process is not None
             self.net.process_died(node.process)
@@ -158,6 +160,7 @@ class World:
     def lose_power(self, node: Node) -> None:
         """Cut a machine's power. Unsynced writes may be lost, and no peer gets a notice."""
         self.note(f"power loss of {node.name}")
+        node.was_killed = False
         if node.running:
             self._end(node)
             assert node.process is not None

@@ -8,8 +8,8 @@ from mutating import mutant, told_by
 
 from raftlog.metadata_quorum.raft import engine, frames
 from raftlog.metadata_quorum.raft.snapshots import Snapshots
-from raftlog.partition import scrubber
-from raftlog.partition.core import compaction, repair
+from raftlog.partition import follower_replica, scrubber
+from raftlog.partition.core import compaction, producers, repair
 from raftlog.partition.storage import cleaner, index, producer_snapshots, retention, transaction_index
 from raftlog.partition.storage.log_dirs import LogDirs
 from raftlog.partition.storage.scrub import SegmentScrub
@@ -238,3 +238,16 @@ def a_controller_starts_on_a_damaged_snapshot(patch: Any) -> None:
 @told_by(CHANGED_BITS)
 def a_damaged_snapshot_is_sent(patch: Any) -> None:
     patch(Snapshots, "_valid_content", lambda self: self._path.read_bytes())
+
+
+@mutant
+@told_by("tests/partition/test_kept_producers.py")
+def producers_of_deleted_batches_are_forgotten(patch: Any) -> None:
+    """After a loss of power a repeat of a deleted batch is appended."""
+    patch(follower_replica.FollowerReplica, "keep_producers", lambda *_: None)
+
+
+@mutant
+@told_by("tests/partition/test_kept_producers.py")
+def batches_that_may_be_cut_are_kept_as_deleted_ones(patch: Any) -> None:
+    patch.edit(producers.ProducerStates.plain_below, "if batch.last_offset < offset", "")

@@ -18,7 +18,7 @@ that arrives after its transaction ended has an old epoch, and so has a marker t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, OverloadedError, RetriableError
@@ -278,6 +278,21 @@ class ProducerStates:
         """
         copies, transactions = [_copy(*item) for item in self._producers.items()], self.transactions.to_plain()
         return lambda: {"producers": [_to_plain(copy) for copy in copies]} | transactions
+
+    def plain_below(self, offset: Offset) -> dict[str, Any]:
+        """Return what batches below an offset say of producers, as `to_plain` does, without transactions.
+
+        For a snapshot that is written before these batches are deleted.
+        """
+        kept = []
+        for producer, entry in self._producers.items():
+            batches = tuple(batch for batch in entry.batches if batch.last_offset < offset)
+            marker = entry.marker_offset if entry.marker_offset < offset else _NO_MARKER
+            if batches or marker != _NO_MARKER:
+                coordinator_epoch = entry.coordinator_epoch if marker != _NO_MARKER else _NO_MARKER
+                changed = replace(entry, batches=batches, marker_offset=marker, coordinator_epoch=coordinator_epoch)
+                kept.append(_to_plain(_copy(producer, changed)))
+        return {"producers": kept} | Transactions().to_plain()
 
     def load(self, plain: Mapping[str, Any]) -> None:
         """Load what `to_plain` returned; earlier versions wrote no payload checksums.

@@ -19,7 +19,7 @@ from raftlog.partition.storage.epochs import EpochTable, read_epochs
 from raftlog.partition.storage.files import NEW_SUFFIX, read_file, read_json
 from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
 from raftlog.partition.storage.index import decode_index, read_facts
-from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX
+from raftlog.partition.storage.log_files import KEPT_PRODUCERS_SUFFIX, PRODUCERS_SUFFIX
 from raftlog.partition.storage.producer_snapshots import decode_producers
 from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.scrub import STATE_FILE as SCRUB_FILE
@@ -188,7 +188,7 @@ class _PartitionCheck:
                 self._check_json(path, "the whole log is compacted again")
             elif name == SCRUB_FILE:
                 self._check_json(path, "the scrubber starts over")
-            elif name.endswith(PRODUCERS_SUFFIX):
+            elif name.endswith((PRODUCERS_SUFFIX, KEPT_PRODUCERS_SUFFIX)):
                 self._check_producers(path)
             elif name.endswith((INDEX_SUFFIX, ABORTED_SUFFIX)) and path.with_suffix(SUFFIX).name not in names:
                 self.note(path, "belongs to no segment")

@@ -36,6 +36,7 @@ from raftlog.partition.storage.sync_failures import fails_on_sync_error
 _INSTANCES = itertools.count()
 _log = logging.getLogger(__name__)
 PRODUCERS_SUFFIX = ".producers"
+KEPT_PRODUCERS_SUFFIX = ".kept-producers"
 """Snapshots of producer state, named by the offset below which they cover the log: see `producer_snapshots`."""
 INDEX_EVERY_BYTES = 4 << 20
 """The active segment's index is written after this much growth, or once it has stopped growing."""

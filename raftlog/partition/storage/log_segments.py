@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from raftlog.errors import StorageError
@@ -70,22 +70,27 @@ class SegmentedLog(TruncatableLog):
         return self._doomed.take_due(now_us)
 
     @fails_on_sync_error
-    def apply_retention(self, now_us: int, high_watermark: Offset) -> int:
+    def apply_retention(
+        self, now_us: int, high_watermark: Offset, *, before: Callable[[Offset], None] = lambda _: None
+    ) -> int:
         """Delete whole segments below the high watermark that exceed retention; return how many.
 
         One call deletes at most `MOST_DROPPED`. Files whose time has come are removed, unless `take_deleted` took them.
         Files are removed `file_delete_delay_ms` later, so that reads in progress finish.
+
+        Args:
+            before: called with the next log start before anything is deleted.
 
         Raises:
             StorageError: a disk operation failed; files left over are removed at the next start.
         """
         with self._changing:
             try:
-                return self._apply_retention(now_us, high_watermark)
+                return self._apply_retention(now_us, high_watermark, before)
             except OSError as error:
                 raise storage_error(error, f"cannot remove old segments of {self.folder}") from error
 
-    def _apply_retention(self, now_us: int, high_watermark: Offset) -> int:
+    def _apply_retention(self, now_us: int, high_watermark: Offset, before: Callable[[Offset], None]) -> int:
         remove_files(self.take_deleted(now_us))
         start = self.log_start_offset
         if self._failure is None and active_has_expired(self._segments[-1], self.config, now_us, high_watermark, start):
@@ -94,6 +99,7 @@ class SegmentedLog(TruncatableLog):
         if count == 0:
             return 0
         start = max(start, self._segments[count].base_offset)
+        before(start)
         with self._syncer.paused():
             self._syncer.name()  # After a power loss, this log must not be found empty and start at 0 again.
         self._save_checkpoint(

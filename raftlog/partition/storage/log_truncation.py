@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from raftlog.errors import CorruptBatchError, DiskFullError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.files import fsync_dir, lacks_descriptor, storage_error
-from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX, LogFiles
+from raftlog.partition.storage.log_files import KEPT_PRODUCERS_SUFFIX, PRODUCERS_SUFFIX, LogFiles
 from raftlog.partition.storage.segment import Segment, segment_path
 from raftlog.partition.storage.sync_failures import fails_on_sync_error
 
@@ -128,6 +128,7 @@ class TruncatableLog(LogFiles):
                     self._remove(segment)
                 # Once the log has grown that far again, old snapshots would look valid.
                 self._remove_files(PRODUCERS_SUFFIX)
+                self._remove_files(KEPT_PRODUCERS_SUFFIX)
                 fsync_dir(self.folder)
                 self.epochs.clear()
                 self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset)

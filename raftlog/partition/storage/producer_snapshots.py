@@ -2,6 +2,9 @@
 
 `<offset, 20 digits>.producers`: written without a sync and protected by a checksum. The state can be rebuilt from the
 log, except for the time when a producer was last seen. Two are kept, so that after a truncation one is usually left.
+
+`<log start offset>.kept-producers`: what deleted batches say, which cannot be rebuilt any more. Written durably before
+the log start moves. Otherwise a loss of power could make a deleted batch unknown, and its repeat would be appended.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from raftlog.model import Offset
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.storage.files import atomic_write, is_unreadable, list_names, read_file, unlink_quietly
 from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log_files import KEPT_PRODUCERS_SUFFIX as KEPT_SUFFIX
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX as SUFFIX
 
 _log = logging.getLogger(__name__)
@@ -70,15 +74,33 @@ def save_producers(folder: Path, offset: Offset, producers: dict[str, Any]) -> N
         raise StorageError(f"cannot remove old snapshots of producers in {folder}: {error}") from error
 
 
+def keep_producers(folder: Path, log_start: Offset, producers: ProducerStates) -> None:
+    """Write durably what batches below the next log start say of producers, and remove the file of an earlier start.
+
+    Raises:
+        StorageError: a disk operation failed.
+    """
+    plain = producers.plain_below(log_start)
+    path = folder / f"{log_start:020d}{KEPT_SUFFIX}"
+    if plain["producers"]:
+        atomic_write(path, encode_producers(log_start, plain))
+    try:
+        for name in list_names(folder):
+            if name.endswith(KEPT_SUFFIX) and (name != path.name or not plain["producers"]):
+                unlink_quietly(folder / name)
+    except OSError as error:
+        raise StorageError(f"cannot remove old snapshots of producers in {folder}: {error}") from error
+
+
 def plan_snapshot(folder: Path, offset: Offset, producers: ProducerStates) -> Callable[[], None]:
     """Return a function that writes a snapshot of the present state, for a worker thread; see `save_producers`."""
     plain = producers.plan_plain()
     return lambda: save_producers(folder, offset, plain())
 
 
-def snapshot_offsets(folder: Path) -> list[Offset]:
+def snapshot_offsets(folder: Path, suffix: str = SUFFIX) -> list[Offset]:
     """Return the offsets of the snapshots in a log's folder, in order."""
-    stems = (name.removesuffix(SUFFIX) for name in list_names(folder) if name.endswith(SUFFIX))
+    stems = (name.removesuffix(suffix) for name in list_names(folder) if name.endswith(suffix))
     return sorted(int(stem) for stem in stems if stem.isdecimal())
 
 
@@ -120,8 +142,10 @@ def _read(path: Path) -> bytes:
 
 
 def _load_newest(log: PartitionLog, states: ProducerStates) -> Offset:
-    for offset in reversed(snapshot_offsets(log.folder)):
-        path = snapshot_path(log.folder, offset)
+    """Load the newest valid snapshot; return the offset from which the headers are read after it."""
+    found = [(offset, suffix) for suffix in (KEPT_SUFFIX, SUFFIX) for offset in snapshot_offsets(log.folder, suffix)]
+    for offset, suffix in sorted(found, reverse=True):
+        path = log.folder / f"{offset:020d}{suffix}"
         if offset <= log.log_end_offset and decode_producers(_read(path), offset, states):
             return max(offset, log.log_start_offset)
         _log.warning("%s is damaged, or beyond the log end offset %d: removed", path, log.log_end_offset)

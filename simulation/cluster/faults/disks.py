@@ -6,7 +6,8 @@ import asyncio
 import errno
 
 from simulation.cluster.disk import Fuse
-from simulation.cluster.faults.hands import Hands, fault
+from simulation.cluster.faults.hands import Hands, fault, later_fault
+from simulation.cluster.workload import TOPIC
 
 LONGEST_FUSE = 30
 """The number of system calls before a fault in the middle of one, at most."""
@@ -117,3 +118,32 @@ def slow_disk(hands: Hands) -> None:
     usual, process.thread_s = process.thread_s, (0.05, hands.dice.choice((0.3, 1.5)))
     hands.note(f"slow disk of {node.name}")
     hands.later(lambda: setattr(process, "thread_s", usual))
+
+
+@later_fault
+def no_descriptor(hands: Hands) -> None:
+    """A broker can open no file for a while. It must run on."""
+    node = hands.dice.choice(hands.world.brokers)
+    process, disk = node.process, hands.world.disks.by_host[node.host]
+    if process is None or not process.alive or node.broker is None or node.broker.lifecycle.broker_epoch < 0:
+        return
+    hands.note(f"{node.name} has no free descriptor")
+    disk.starved = True
+
+    def free() -> None:
+        if node.process is process and disk.starved:
+            hands.note(f"{node.name} has free descriptors")
+            disk.starved = False
+
+    hands.later(free)
+
+
+@later_fault
+def unreadable_block(hands: Hands) -> None:
+    """A block of a log cannot be read any more. Its batches have intact copies: all are repaired. No broker ends."""
+    node = hands.dice.choice(hands.world.brokers)
+    if hands.may_lose(node) and (
+        where := hands.world.disks.spoil(node.host, f"partitions/{TOPIC}-*/*.log", hands.dice)
+    ):
+        hands.note(f"a block of {node.name} cannot be read: {where}")
+        node.spotted = True

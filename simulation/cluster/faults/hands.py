@@ -16,11 +16,19 @@ if TYPE_CHECKING:
 LASTS_S = (0.1, 8.0)
 Fault = Callable[["Hands"], None]
 FAULTS: dict[str, Fault] = {}
+LATER_FAULTS: dict[str, Fault] = {}
+"""Faults that were added later. They are drawn apart: most seeds keep their schedules, and what they show."""
 
 
 def fault(happen: Fault) -> Fault:
     """Add it to the faults."""
     FAULTS[happen.__name__] = happen
+    return happen
+
+
+def later_fault(happen: Fault) -> Fault:
+    """Add it to the faults that are drawn apart."""
+    LATER_FAULTS[happen.__name__] = happen
     return happen
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from simulation.cluster.faults.hands import Hands, fault
+from simulation.cluster.faults.hands import Hands, fault, later_fault
 
 
 @fault
@@ -103,3 +103,25 @@ def clock(hands: Hands) -> None:
     if node.process is not None:
         node.process.wall_skew_us = int(hands.dice.uniform(-3600, 3600) * 1e6)
         hands.note(f"clock of {node.name} jumps by {node.process.wall_skew_us // 1_000_000} s")
+
+
+@later_fault
+def brief_run(hands: Hands) -> None:
+    """A broker is killed and started, and stops in order before or while it opens its logs; often power fails then."""
+    node = hands.dice.choice(hands.world.brokers)
+    if not hands.may_go_down(node):
+        return
+    run_s, fails = hands.dice.choice((0.0, 0.01, 0.05, 0.3)), hands.dice.random() < 0.5
+    hands.world.kill(node)
+
+    async def run() -> None:
+        hands.restart(node)
+        await asyncio.sleep(run_s)
+        hands.note(f"stop {node.name}")
+        node.stop()
+        await asyncio.sleep(1.0)
+        if fails and not node.running:
+            hands.world.lose_power(node)
+        hands.restart_later(node)
+
+    hands.start(asyncio.ensure_future(run()))

@@ -193,6 +193,7 @@ def retaining(log: PartitionLog) -> LogMaintenance:
         log=log, high_watermark=log.log_end_offset, data_notifier=Notifier(), assignment=SimpleNamespace()
     )
     replica.assignment.topic_partition = "t-0"
+    replica.keep_producers = lambda _: None
     return LogMaintenance(
         replicas=lambda: [replica],  # type: ignore[list-item, return-value]
         clock=SystemClock(),
@@ -219,7 +220,9 @@ async def test_thousands_of_segments_are_dropped_over_several_turns_and_removed_
             threads.add(threading.get_ident())
         unlink(path)
 
-    monkeypatch.setattr(log, "apply_retention", lambda *times: dropped.append(apply(*times)) or dropped[-1])
+    monkeypatch.setattr(
+        log, "apply_retention", lambda *times, before: dropped.append(apply(*times, before=before)) or dropped[-1]
+    )
     monkeypatch.setattr(os, "unlink", unlinked)
     running = asyncio.create_task(retaining(log).retain_regularly())
     async with asyncio.timeout(10):

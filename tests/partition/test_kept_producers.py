@@ -1,0 +1,115 @@
+"""What deleted batches say of their producers outlives a loss of power: a repeat is never appended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from replica_support import Solo
+
+from raftlog.errors import StorageError
+from raftlog.partition.core.producers import ProducerLimits, ProducerStates
+from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.log_files import KEPT_PRODUCERS_SUFFIX, PRODUCERS_SUFFIX
+from raftlog.partition.storage.producer_snapshots import keep_producers, recover_producers
+from raftlog.record import NewRecord, build_batch
+from raftlog.record.batch import parse_header
+
+SEGMENTS = {"min_insync_replicas": 1, "segment_bytes": 4096, "retention_bytes": 4096, "retention_ms": -1}
+
+
+def batch(producer: int, sequence: int, size: int = 900) -> bytes:
+    records = [NewRecord(b"%d" % sequence * size, timestamp=1)]
+    return build_batch(records, producer_id=producer, producer_epoch=0, base_sequence=sequence)
+
+
+async def filled(folder: Path, **configs: object) -> Solo:
+    """Return a replica with a batch of producer 7, and many of producer 8 after it."""
+    solo = Solo(folder, isr=(1,), **(SEGMENTS | configs))
+    await solo.replica.append(batch(7, 0), acks=-1, timeout_ms=5_000)
+    for sequence in range(20):
+        await solo.replica.append(batch(8, sequence), acks=-1, timeout_ms=5_000)
+    return solo
+
+
+def after_power_loss(solo: Solo, folder: Path) -> ProducerStates:
+    """Return the producers that a start finds when no unsynced snapshot has survived."""
+    config = solo.replica.config
+    for path in folder.glob(f"*{PRODUCERS_SUFFIX}"):
+        path.write_bytes(b"")
+    log = PartitionLog.open(folder, config, power_lost=True)
+    try:
+        return recover_producers(log, limits=ProducerLimits(), now_ms=0)
+    finally:
+        log.close()
+
+
+def is_repeat(states: ProducerStates, repeated: bytes) -> bool:
+    return states.check(parse_header(repeated), now_ms=0) is not None
+
+
+@pytest.mark.parametrize("by", ["retention", "deletion"])
+async def test_a_repeat_of_a_deleted_batch_is_known_after_a_loss_of_power(by: str, tmp_path: Path):
+    solo = await filled(tmp_path)
+    if by == "retention":
+        assert solo.replica.log.apply_retention(1, 21, before=solo.replica.keep_producers)
+    else:
+        solo.replica.delete_before(15, 21)
+    start = solo.replica.log.log_start_offset
+    assert start > 5
+    await solo.close()
+    states = after_power_loss(solo, tmp_path / "t-0")
+    assert is_repeat(states, batch(7, 0))
+    assert is_repeat(states, batch(8, 19))
+    assert not is_repeat(states, batch(8, 20))
+    assert len(list((tmp_path / "t-0").glob(f"*{KEPT_PRODUCERS_SUFFIX}"))) == 1
+
+
+async def test_a_batch_that_is_cut_later_is_not_taken_for_a_known_one(tmp_path: Path):
+    """The file has nothing from the log start on: those batches may be truncated, and others replace them."""
+    solo = await filled(tmp_path)
+    await solo.replica.append(batch(9, 0), acks=-1, timeout_ms=5_000)
+    solo.replica.delete_before(15, 15)
+    solo.change(leader=2, leader_epoch=1)
+    solo.replica.truncate_to(18)
+    await solo.close()
+    states = after_power_loss(solo, tmp_path / "t-0")
+    assert is_repeat(states, batch(7, 0))
+    assert is_repeat(states, batch(8, 16))
+    assert not is_repeat(states, batch(8, 17))
+    assert not states.knows(9)
+
+
+async def test_a_log_that_starts_over_forgets_them(tmp_path: Path):
+    solo = await filled(tmp_path)
+    solo.replica.delete_before(15, 21)
+    solo.change(leader=2, leader_epoch=1)
+    solo.replica.start_over_at(40)
+    await solo.close()
+    assert len(after_power_loss(solo, tmp_path / "t-0")) == 0
+
+
+async def test_a_disk_that_refuses_the_file_keeps_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    solo = await filled(tmp_path)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("refused")
+
+    monkeypatch.setattr("raftlog.partition.storage.producer_snapshots.atomic_write", refuse)
+    with pytest.raises(StorageError, match="refused"):
+        solo.replica.delete_before(15, 21)
+    with pytest.raises(StorageError, match="refused"):
+        solo.replica.log.apply_retention(1, 21, before=solo.replica.keep_producers)
+    assert solo.replica.log.log_start_offset == 0
+    monkeypatch.undo()
+    await solo.close()
+
+
+def test_without_producers_no_file_is_written_and_an_old_one_goes(tmp_path: Path):
+    states = ProducerStates()
+    header = parse_header(batch(7, 0))
+    states.on_appended(header, 0)
+    keep_producers(tmp_path, 5, states)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{5:020d}{KEPT_PRODUCERS_SUFFIX}"]
+    keep_producers(tmp_path, 9, ProducerStates())
+    assert list(tmp_path.iterdir()) == []
