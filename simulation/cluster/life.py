@@ -151,10 +151,11 @@ class Life:
     def _rot_everywhere(self) -> None:
         """Damage many batches, on every disk, each with an intact copy on another one: repair must restore all of them.
 
-        Not where a disk has lost more before: then a disk that is replaced may contain the last intact copy.
+        Not where a disk has lost more before: a disk that is replaced, or an unreadable block, may have the last copy.
         """
         world = self._world
-        if world.settings.rots_everywhere and not any(n.rotten or n.disk_lost_at >= 0 for n in world.brokers):
+        has_lost = any(node.rotten or node.spotted or node.disk_lost_at >= 0 for node in world.brokers)
+        if world.settings.rots_everywhere and not has_lost:
             rot_apart(world, world.dice, 0.3)
 
     async def _settle(self) -> None:
