@@ -47,7 +47,9 @@ class Disk:
     dropped: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By inode: ranges that a failed sync should have written. The system shows them, and never writes them."""
     starved: bool = False
-    """The process has no free descriptor: it can open no file. Ends with the process."""
+    """The process has no free descriptor: it can open no file, unless it closes one first. Ends with the process."""
+    refused: str = ""
+    """The path that was refused last: a second attempt succeeds, since the process has closed a file for it."""
     unreadable: dict[int, set[int]] = field(default_factory=dict)
     """By inode: blocks that cannot be read (EIO) until they are written again."""
     full: bool = False
@@ -255,7 +257,10 @@ class Disks:
     def _open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         disk = self._of_running_process()
         if disk is not None and disk.starved:
-            raise OSError(errno.EMFILE, "simulated: no descriptor is free")
+            refused, disk.refused = disk.refused, str(path)
+            if refused != disk.refused:
+                raise OSError(errno.EMFILE, "simulated: no descriptor is free")
+            disk.refused = ""
         return int(REAL["open"](path, flags, mode, dir_fd=dir_fd))
 
     def _pread(self, descriptor: int, length: int, offset: int) -> bytes:
