@@ -249,7 +249,7 @@ class Controller:
         unprobed, self._unprobed = self._unprobed, set()
         for broker in [broker for broker in self.image.brokers.values() if not broker.fenced]:
             if not self._sessions.alive(broker.broker_id, now):
-                await self._fence(broker.broker_id, broker.broker_epoch, "its session has expired")
+                await self._fence(broker.broker_id, broker.broker_epoch, "its session has expired", if_expired=True)
             elif broker.broker_id in unprobed or self._sessions.silent_for(broker.broker_id, now) > PROBE_SILENCE_MS:
                 silent.append(broker.broker_id)
         for error in await asyncio.gather(*map(self.probe, silent), return_exceptions=True):
@@ -268,9 +268,20 @@ class Controller:
             self._sessions.end(broker_id)
             await self._fence(broker_id, broker.broker_epoch, f"no process listens at {broker.internal}")
 
-    async def _fence(self, broker_id: BrokerId, broker_epoch: int, why: str) -> None:
+    async def _fence(self, broker_id: BrokerId, broker_epoch: int, why: str, *, if_expired: bool = False) -> None:
+        """Fence a broker.
+
+        Args:
+            if_expired: not if a heartbeat that had waited for the same lock has renewed the session.
+        """
+
+        def decide(image: MetadataImage) -> Decision[None]:
+            if if_expired and self._sessions.alive(broker_id, self._clock.monotonic_ms()):
+                return Decision((), None)
+            return decide_fence(image, broker_id, broker_epoch)
+
         try:
-            await self._writer.decide(lambda image: decide_fence(image, broker_id, broker_epoch), urgent=True)
+            await self._writer.decide(decide, urgent=True)
             _log.warning("broker %d fenced: %s", broker_id, why)
         except RaftlogError as error:
             _log.warning("cannot fence broker %d: %s", broker_id, error.message)

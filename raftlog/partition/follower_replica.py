@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from raftlog.errors import DamagedDataError, StorageError
 from raftlog.model import Offset, PartitionAssignment
@@ -15,7 +16,7 @@ from raftlog.partition.readable_replica import ReadableReplica
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import is_of_the_disk
-from raftlog.partition.storage.producer_snapshots import keep_producers, recover_producers
+from raftlog.partition.storage.producer_snapshots import plan_kept, recover_producers, remove_kept
 from raftlog.partition.waiters import Notifier
 from raftlog.record import iter_batches, parse_header, parse_marker, verify_payload_crc
 from raftlog.record.batch import BatchHeader, Buffer
@@ -97,7 +98,10 @@ class FollowerReplica(ReadableReplica):
             self.cleaned.truncated_to(0)
             self.log.reset_to(offset)
         self._limit_high_watermark()
-        self.producers = ProducerStates(limits=self.producers.limits, now_ms=self._clock.wall_us() // 1000)
+        now_ms = self._clock.wall_us() // 1000
+        self.producers = ProducerStates(limits=self.producers.limits, now_ms=now_ms)
+        with suppress(StorageError):  # What was kept for this very log start still holds.
+            self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=now_ms)
 
     def update_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
         """Take over the leader's high watermark and log start offset; records that the leader deleted are deleted here.
@@ -115,12 +119,19 @@ class FollowerReplica(ReadableReplica):
         self.replicated_offset = replicated_offset
         self.delete_before(min(log_start_offset, self._follower_high_watermark), self._follower_high_watermark)
 
-    def delete_before(self, offset: Offset, high_watermark: Offset) -> None:
-        """Delete, durably, every record below `offset`; see `SegmentedLog.advance_log_start`."""
+    def delete_before(self, offset: Offset, high_watermark: Offset, *, are_producers_kept: bool = False) -> None:
+        """Delete, durably, every record below `offset`; see `SegmentedLog.advance_log_start`.
+
+        Args:
+            are_producers_kept: `keep_producers_in_thread` has saved their state for this offset.
+        """
         with self._failing_on_disk_errors():
-            if offset > self.log.log_start_offset:
+            if offset <= self.log.log_start_offset:
+                return
+            if not are_producers_kept:
                 self.keep_producers(offset)
             self.log.advance_log_start(offset, high_watermark)
+            remove_kept(self.log.folder, offset)
 
     def keep_producers(self, log_start: Offset) -> None:
         """Save durably what batches say of producers that are about to be deleted.
@@ -128,7 +139,15 @@ class FollowerReplica(ReadableReplica):
         Raises:
             StorageError: the disk refused.
         """
-        keep_producers(self.log.folder, log_start, self.producers)
+        self._plan_kept(log_start)()
+
+    async def keep_producers_in_thread(self, log_start: Offset) -> None:
+        """As `keep_producers`, in a worker thread."""
+        with self._failing_on_disk_errors():
+            await asyncio.to_thread(self._plan_kept(log_start))
+
+    def _plan_kept(self, log_start: Offset) -> Callable[[], None]:
+        return plan_kept(self.log.folder, log_start, self.producers, self._clock.wall_us() // 1000)
 
     @contextmanager
     def _failing_on_disk_errors(self) -> Iterator[None]:

@@ -155,10 +155,15 @@ class IsrKeeper:
             partition=key.partition,
             leader_epoch=core.state.leader_epoch,
             partition_epoch=core.state.partition_epoch,
-            new_isr=tuple(self._member(member) for member in replica.state.replicas if member in proposed),
+            # The epochs whose positions were compared: the present ones may be those of later, empty incarnations.
+            new_isr=tuple(
+                self._member(member, eligible.get(member)) for member in replica.state.replicas if member in proposed
+            ),
         )
 
-    def _member(self, member: BrokerId) -> IsrMember:
+    def _member(self, member: BrokerId, compared: BrokerEpoch | None = None) -> IsrMember:
+        if compared is not None:
+            return IsrMember(broker_id=member, broker_epoch=compared)
         known = self._local.brokers.get(member)
         epoch = self._local.broker_epoch if member == self._local.broker_id else known.broker_epoch if known else -1
         return IsrMember(broker_id=member, broker_epoch=epoch)

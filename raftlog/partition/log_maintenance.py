@@ -11,6 +11,7 @@ from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log_files import LogClosedError
+from raftlog.partition.storage.producer_snapshots import remove_kept
 from raftlog.partition.storage.retention import MOST_DROPPED, remove_files
 from raftlog.runtime import Clock, in_slices
 
@@ -87,6 +88,7 @@ class LogMaintenance:
             total += dropped
             await asyncio.sleep(0)
         if total:
+            remove_kept(replica.log.folder, replica.log.log_start_offset)
             self._metrics.retained_segments += total
             replica.data_notifier.fire()  # Sends followers the new log start offset.
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from raftlog.errors import ErrorCode, OffsetOutOfRangeError, UnknownOutcomeError
+from raftlog.errors import ErrorCode, OffsetOutOfRangeError, StaleRouteError, UnknownOutcomeError
 from raftlog.model import LeaderEpoch, Offset
 from raftlog.partition.core.leader import LeaderCore
 from raftlog.partition.replica import Replica
@@ -26,7 +26,12 @@ async def delete_records(replica: Replica, before_offset: Offset | None, *, time
             f"before_offset: expected at most the high watermark {core.high_watermark}, received {offset}",
             details={"log_start_offset": replica.log.log_start_offset, "high_watermark": core.high_watermark},
         )
-    replica.delete_before(offset, core.high_watermark)
+    if offset > replica.log.log_start_offset:
+        await replica.keep_producers_in_thread(offset)
+        if replica.core is not core:
+            replica.require_leader()
+            raise StaleRouteError(f"{replica.assignment.topic_partition}: the leader of epoch {epoch} has resigned")
+    replica.delete_before(offset, core.high_watermark, are_producers_kept=True)
     core.on_deletion(offset)
     replica.data_notifier.fire()  # Wakes parked fetches of followers at once.
     await _until_deleted_everywhere(replica, core, epoch, offset, timeout_ms)

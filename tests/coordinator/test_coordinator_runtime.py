@@ -14,7 +14,14 @@ from raftlog.coordinator.runtime import Decision, RecordCodec, Tombstone, tombst
 from raftlog.coordinator.runtime.codec import UnreadableRecordError
 from raftlog.coordinator.runtime.runtime import RELOAD_MS
 from raftlog.coordinator.runtime.shard import LOAD_RECORDS
-from raftlog.errors import ErrorCode, InvalidRequestError, RetriableError, StaleRouteError, UnknownOutcomeError
+from raftlog.errors import (
+    DiskFullError,
+    ErrorCode,
+    InvalidRequestError,
+    RetriableError,
+    StaleRouteError,
+    UnknownOutcomeError,
+)
 from raftlog.model import ACKS_ALL
 from raftlog.record import NewRecord, build_batch
 
@@ -64,6 +71,48 @@ async def test_a_read_waits_for_what_it_has_seen(broker: Broker):
     assert not reading.done()
     broker.replicate()
     assert (await writing, await reading) == (1, 1)
+
+
+def refusing(broker: Broker) -> asyncio.Task[int]:
+    def refuse(*_: object) -> Decision[int]:
+        raise InvalidRequestError("by what was seen", code=ErrorCode.INVALID_TXN_STATE)
+
+    return asyncio.create_task(broker.runtime.decide("a", refuse, timeout_ms=5_000))
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_final_error_waits_until_what_it_is_about_is_replicated(replaced: bool, broker: Broker):
+    """A client would act on what a failover undoes, for example on a time-out of its transaction."""
+    await loaded(broker)
+    writing = adding(broker, "a", 1)
+    await asyncio.sleep(0)
+    refused = refusing(broker)
+    await asyncio.sleep(0.01)
+    assert not refused.done()
+    if replaced:
+        broker.elect(2)
+        with pytest.raises(RetriableError):
+            await refused
+        with pytest.raises(UnknownOutcomeError):
+            await writing
+    else:
+        broker.replicate()
+        with pytest.raises(InvalidRequestError, match="by what was seen"):
+            await refused
+        assert await writing == 1
+
+
+async def test_a_full_disk_is_an_error_that_clients_retry(broker: Broker, monkeypatch: pytest.MonkeyPatch):
+    """Members of groups ended for good at the first one."""
+
+    def full(*_: object, **__: object) -> None:
+        raise DiskFullError("no room")
+
+    await loaded(broker)
+    monkeypatch.setattr(broker.replica, "append_now", full)
+    with pytest.raises(RetriableError, match="no room") as refused:
+        await adding(broker, "a", 1)
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def reading(broker: Broker, name: str) -> asyncio.Task[int]:

@@ -13,6 +13,8 @@ from raftlog.coordinator.group.offsets import (
     decide_offset_deletion,
     decide_transactional_commit,
 )
+from raftlog.coordinator.group.state import GroupsState
+from raftlog.coordinator.runtime import Now
 from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.wire.groups import (
@@ -249,3 +251,9 @@ def test_offsets_that_a_transaction_is_about_to_commit_do_not_expire():
     shard.pass_time(20_000)
 
     assert shard.committed() == {TopicPartition("t", 0): 5}
+
+
+def test_an_end_without_pending_offsets_is_confirmed():
+    """A coordinator that was replaced has none, and answered. Its successor never got the marker."""
+    end = decide_end_of_transaction(GroupsState(), Now(0, 0), producer_id=9, producer_epoch=0, commit=True)
+    assert (end.records, end.response, end.is_confirmed) == ([], 0, True)

@@ -44,6 +44,18 @@ class Held(Shard):
         return (made.producer_id, made.producer_epoch) if hasattr(made, "producer_id") else made
 
 
+def test_a_repeated_end_is_confirmed():
+    """A coordinator that was replaced knows of an earlier transaction only, and called this one committed."""
+    shard = Held()
+    who = shard.init("t")
+    shard.number(who, 0, verify_only=False)
+    shard.hold(who)
+    shard.complete("t")
+    asked = EndTransactionBody(producer_id=who[0], producer_epoch=who[1], committed=True)
+    again = end_holding(shard.state, shard.now, "t", asked)
+    assert (list(again.records), again.is_confirmed) == ([], True)
+
+
 def test_a_verification_takes_time_in_proportion_to_what_it_names():
     """Not to the product of what it names and what the transaction has."""
     joined = tuple(TransactionPartition(topic="x", partition=number, topic_id="a") for number in range(5_000))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from controller_support import Bench
+from controller_support import Bench, joined
 
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum.image_codec import image_from_plain
@@ -247,3 +247,19 @@ async def test_a_process_that_came_back_while_it_was_looked_for_keeps_its_sessio
 
     known = bench.controller.image.brokers[1]
     assert (known.incarnation_id, known.fenced) == ("another", False)
+
+
+async def test_a_broker_whose_heartbeat_waited_for_the_same_lock_is_not_fenced():
+    async with joined() as bench:
+        (broker,) = bench.controller.image.brokers.values()
+        bench.clock.now_ms += 60_000
+        bench.quorum.hold = asyncio.Event()
+        creating = asyncio.ensure_future(bench.controller.create_topic(CreateTopicRequest(topic="t")))
+        await asyncio.sleep(0)
+        beating = asyncio.ensure_future(bench.beat(1, broker.broker_epoch))
+        await asyncio.sleep(0)
+        checking = asyncio.ensure_future(bench.controller._check_sessions())
+        await asyncio.sleep(0)
+        bench.quorum.hold.set()
+        await asyncio.gather(creating, beating, checking)
+        assert not bench.controller.image.brokers[1].fenced

@@ -330,3 +330,21 @@ async def test_many_changes_are_asked_for_some_at_a_time(tmp_path: Path, monkeyp
     assert [solo.replica.state.isr for solo in solos] == [(1, 2, 3)] * 5
     for solo in [*solos, desk.solo]:
         await solo.close()
+
+
+async def test_a_member_is_named_with_the_epoch_whose_position_was_compared(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
+    """It has restarted without its disk since, and its next incarnation has nothing."""
+
+    async def metadata_meanwhile(leaders, _):
+        later = replace(desk.brokers[3], broker_epoch=EPOCHS[3] + 10)
+        desk.keeper._local.brokers = {**desk.brokers, 3: later}
+        for leader in leaders:
+            yield leader
+
+    monkeypatch.setattr(isr_module, "in_slices", metadata_meanwhile)
+    desk.answers = [accept]
+    await desk.keeper.check()
+    (asked,) = desk.asked
+    assert {member.broker_id: member.broker_epoch for member in asked.new_isr} == EPOCHS

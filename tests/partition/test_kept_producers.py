@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from replica_support import Solo
 
+from raftlog.config import TopicConfig
 from raftlog.errors import StorageError
-from raftlog.partition.core.producers import ProducerLimits, ProducerStates
+from raftlog.partition.core.producers import MOST_KEPT, ProducerLimits, ProducerStates
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import KEPT_PRODUCERS_SUFFIX, PRODUCERS_SUFFIX
-from raftlog.partition.storage.producer_snapshots import keep_producers, recover_producers
-from raftlog.record import NewRecord, build_batch
+from raftlog.partition.storage.producer_snapshots import plan_kept, recover_producers, remove_kept
+from raftlog.record import NewRecord, build_batch, stamp
 from raftlog.record.batch import parse_header
 
 SEGMENTS = {"min_insync_replicas": 1, "segment_bytes": 4096, "retention_bytes": 4096, "retention_ms": -1}
@@ -105,11 +106,64 @@ async def test_a_disk_that_refuses_the_file_keeps_the_records(tmp_path: Path, mo
     await solo.close()
 
 
+def test_what_was_kept_for_a_start_that_the_log_did_not_take_hides_no_open_transaction(tmp_path: Path):
+    """A crash came before the checkpoint. Readers of committed records would get those of an open transaction."""
+    log = PartitionLog.open(tmp_path, TopicConfig())
+    states = ProducerStates()
+    for sequence in range(9):
+        one = build_batch(
+            [NewRecord(b"x", timestamp=1)],
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        stamp(one, base_offset=sequence, leader_epoch=0)
+        log.append(bytes(one))
+        states.on_appended(parse_header(one), 0)
+    log.fsync()
+    plan_kept(tmp_path, 8, states, now_ms=0)()
+    found = recover_producers(log, limits=ProducerLimits(), now_ms=0)
+    assert found.transactions.to_plain()["ongoing"] == [(7, 0)]
+    assert list(tmp_path.glob(f"*{KEPT_PRODUCERS_SUFFIX}")) == []
+    log.close()
+
+
+@pytest.mark.parametrize("by", ["truncation", "starting over"])
+async def test_a_log_that_is_emptied_where_it_starts_still_knows_deleted_batches(by: str, tmp_path: Path):
+    solo = await filled(tmp_path)
+    solo.replica.delete_before(21, 21)
+    await solo.replica.append(batch(9, 0), acks=0, timeout_ms=5_000)
+    solo.change(leader=2, leader_epoch=1)
+    if by == "truncation":
+        solo.replica.truncate_to(21)
+    else:
+        solo.replica.start_over_at(21)
+    for states in (solo.replica.producers, after_power_loss(solo, tmp_path / "t-0")):
+        assert is_repeat(states, batch(7, 0))
+        assert is_repeat(states, batch(8, 19))
+        assert not states.knows(9)
+    await solo.close()
+
+
 def test_without_producers_no_file_is_written_and_an_old_one_goes(tmp_path: Path):
     states = ProducerStates()
-    header = parse_header(batch(7, 0))
-    states.on_appended(header, 0)
-    keep_producers(tmp_path, 5, states)
+    states.on_appended(parse_header(batch(7, 0)), 0)
+    plan_kept(tmp_path, 5, states, now_ms=0)()
+    remove_kept(tmp_path, 5)
     assert [path.name for path in tmp_path.iterdir()] == [f"{5:020d}{KEPT_PRODUCERS_SUFFIX}"]
-    keep_producers(tmp_path, 9, ProducerStates())
+    plan_kept(tmp_path, 9, ProducerStates(), now_ms=0)()
+    remove_kept(tmp_path, 9)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_producers_that_send_no_repeat_any_more_are_not_kept_and_the_others_are_limited():
+    states = ProducerStates()
+    for producer in range(MOST_KEPT + 5):
+        one = build_batch([NewRecord(b"x", timestamp=1)], producer_id=producer, producer_epoch=0, base_sequence=0)
+        stamp(one, base_offset=producer, leader_epoch=0)
+        states.on_appended(parse_header(one), producer)
+    kept = states.plan_below(10_000, since_ms=0)()["producers"]
+    assert [entry[0] for entry in kept] == list(range(5, MOST_KEPT + 5))
+    kept = states.plan_below(10_000, since_ms=MOST_KEPT)()["producers"]
+    assert [entry[0] for entry in kept] == list(range(MOST_KEPT, MOST_KEPT + 5))

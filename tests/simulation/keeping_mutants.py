@@ -244,10 +244,10 @@ def a_damaged_snapshot_is_sent(patch: Any) -> None:
 @told_by("tests/partition/test_kept_producers.py")
 def producers_of_deleted_batches_are_forgotten(patch: Any) -> None:
     """After a loss of power a repeat of a deleted batch is appended."""
-    patch(follower_replica.FollowerReplica, "keep_producers", lambda *_: None)
+    patch(follower_replica, "plan_kept", lambda *_: lambda: None)
 
 
 @mutant
 @told_by("tests/partition/test_kept_producers.py")
 def batches_that_may_be_cut_are_kept_as_deleted_ones(patch: Any) -> None:
-    patch.edit(producers.ProducerStates.plain_below, "if batch.last_offset < offset", "")
+    patch.edit(producers.ProducerStates.plan_below, "if batch.last_offset < offset", "")

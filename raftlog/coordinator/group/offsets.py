@@ -312,6 +312,8 @@ def decide_end_of_transaction(
     One decision ends at most `OFFSETS_AT_ONCE` of a shard. Until all have ended, a fetch that requires stable offsets
     refuses those that are left. Pending offsets of a later producer epoch stay: a late marker does not touch the next
     transaction (KIP-890).
+
+    Also without pending offsets the replicas confirm the leader: a successor may have them, and need the marker.
     """
     records: list[LogRecord] = []
     pending_offsets = state.pending.get(producer_id, {}).values()
@@ -332,7 +334,7 @@ def decide_end_of_transaction(
                 )
             )
         records.append(tombstone(pending))
-    return Decision(records, max(0, len(found) - OFFSETS_AT_ONCE))
+    return Decision(records, max(0, len(found) - OFFSETS_AT_ONCE), is_confirmed=True)
 
 
 def expired_offsets(

@@ -10,7 +10,15 @@ from typing import Generic, Literal, TypeVar
 
 from raftlog.coordinator.runtime.codec import LogRecord
 from raftlog.coordinator.runtime.core import Coordinator, Decision, Now
-from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
+from raftlog.errors import (
+    DiskFullError,
+    ErrorCode,
+    FencedError,
+    RaftlogError,
+    RetriableError,
+    StaleRouteError,
+    UnknownOutcomeError,
+)
 from raftlog.model import ACKS_ALL, NO_LEADER, Offset
 from raftlog.partition.replica import Replica
 from raftlog.record import NewRecord, build_batch, iter_batches, read_records
@@ -110,13 +118,18 @@ class Shard(Generic[S]):
         """Decide, append the records, and return the response once they are replicated.
 
         Raises:
-            RaftlogError: raised by `decide`; nothing was changed.
+            RaftlogError: raised by `decide`; nothing was changed, and a failover does not undo what it is about.
             StaleRouteError: NOT_COORDINATOR.
             RetriableError: COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE; nothing was changed.
             UnknownOutcomeError: appended, but not known to be replicated; `details` has `appended`.
         """
         self._require_active()
-        decision = decide(self.state, self.now)
+        try:
+            decision = decide(self.state, self.now)
+        except RaftlogError as error:
+            if not error.retriable:
+                await self._require_lasting_state(timeout_ms)
+            raise
         with self._translate_errors():
             self._write(decision.records)
             is_barred = not decision.is_confirmed or bool(decision.records) or self._write_barrier()
@@ -171,7 +184,10 @@ class Shard(Generic[S]):
             raise
 
     def _append(self, rows: list[NewRecord]) -> None:
-        self.replica.append_now(build_batch(rows, short=self._writes_short()), acks=ACKS_ALL)
+        try:
+            self.replica.append_now(build_batch(rows, short=self._writes_short()), acks=ACKS_ALL)
+        except DiskFullError as error:  # Nothing was appended, and room may be freed: clients try again.
+            raise RetriableError(error.message, code=ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     def _write_barrier(self) -> bool:
         """Append a record without effect, which only a leader can replicate: Raft's read-only requests by the log.
@@ -189,6 +205,20 @@ class Shard(Generic[S]):
             return False
         self._append([NewRecord(None, BARRIER_KEY, self._clock.wall_us())])
         return True
+
+    async def _require_lasting_state(self, timeout_ms: int) -> None:
+        """Wait until all that a decision has seen is replicated: the caller acts on an error as on a response.
+
+        Raises:
+            RetriableError: this broker may have been replaced. Nothing was appended.
+        """
+        try:
+            end = self.replica.log.log_end_offset
+            await self.replica.until_replicated(end, leader_epoch=self.epoch, timeout_ms=timeout_ms)
+        except (StaleRouteError, FencedError) as error:
+            raise not_coordinator_error(self.replica) from error
+        except UnknownOutcomeError as error:
+            raise RetriableError(error.message, code=ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     async def _require_newest_leader(self, timeout_ms: int) -> int:
         """Raise unless the controllers know of no later leader; return the milliseconds that are left."""

@@ -96,7 +96,8 @@ def end_holding(
         )
     if current.phase in ENDING:
         raise concurrent_transactions_error(transactional_id)
-    return Decision([], sent)
+    # Confirmed: a successor may have a later transaction of this producer, which this request is about.
+    return Decision([], sent, is_confirmed=True)
 
 
 def require_given(current: TransactionChanged | None, given: TransactionalProducer | None) -> None:

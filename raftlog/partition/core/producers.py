@@ -28,6 +28,8 @@ from raftlog.record.batch import BatchHeader
 from raftlog.record.control import Marker
 
 REMEMBERED_BATCHES = 5
+MOST_KEPT = 1_000
+"""Limit of producers whose state outlives their batches. It is copied on the event loop."""
 _NO_MARKER = -1
 _UNKNOWN_PAYLOAD = -1
 
@@ -279,20 +281,24 @@ class ProducerStates:
         copies, transactions = [_copy(*item) for item in self._producers.items()], self.transactions.to_plain()
         return lambda: {"producers": [_to_plain(copy) for copy in copies]} | transactions
 
-    def plain_below(self, offset: Offset) -> dict[str, Any]:
-        """Return what batches below an offset say of producers, as `to_plain` does, without transactions.
+    def plan_below(self, offset: Offset, since_ms: int) -> Callable[[], dict[str, Any]]:
+        """Copy what batches below an offset say of producers; return a function like that of `plan_plain`.
 
-        For a snapshot that is written before these batches are deleted.
+        For a snapshot that is written before these batches are deleted. Only producers that have written since a time
+        count, at most `MOST_KEPT`: the others send no batch again. It has no transactions.
         """
-        kept = []
-        for producer, entry in self._producers.items():
+        copies = list[_Copy]()
+        for producer, entry in reversed(self._producers.items()):
+            if entry.seen_ms < since_ms or len(copies) == MOST_KEPT:
+                break
             batches = tuple(batch for batch in entry.batches if batch.last_offset < offset)
             marker = entry.marker_offset if entry.marker_offset < offset else _NO_MARKER
             if batches or marker != _NO_MARKER:
                 coordinator_epoch = entry.coordinator_epoch if marker != _NO_MARKER else _NO_MARKER
                 changed = replace(entry, batches=batches, marker_offset=marker, coordinator_epoch=coordinator_epoch)
-                kept.append(_to_plain(_copy(producer, changed)))
-        return {"producers": kept} | Transactions().to_plain()
+                copies.append(_copy(producer, changed))
+        copies.reverse()
+        return lambda: {"producers": [_to_plain(copy) for copy in copies]} | Transactions().to_plain()
 
     def load(self, plain: Mapping[str, Any]) -> None:
         """Load what `to_plain` returned; earlier versions wrote no payload checksums.

@@ -128,7 +128,10 @@ class TruncatableLog(LogFiles):
                     self._remove(segment)
                 # Once the log has grown that far again, old snapshots would look valid.
                 self._remove_files(PRODUCERS_SUFFIX)
-                self._remove_files(KEPT_PRODUCERS_SUFFIX)
+                # What deleted batches say still holds if the log starts where it did.
+                self._remove_files(KEPT_PRODUCERS_SUFFIX, above=offset)
+                if offset > self.log_start_offset:
+                    self._remove_files(KEPT_PRODUCERS_SUFFIX)
                 fsync_dir(self.folder)
                 self.epochs.clear()
                 self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset)

@@ -74,22 +74,39 @@ def save_producers(folder: Path, offset: Offset, producers: dict[str, Any]) -> N
         raise StorageError(f"cannot remove old snapshots of producers in {folder}: {error}") from error
 
 
-def keep_producers(folder: Path, log_start: Offset, producers: ProducerStates) -> None:
-    """Write durably what batches below the next log start say of producers, and remove the file of an earlier start.
+def plan_kept(folder: Path, log_start: Offset, producers: ProducerStates, now_ms: int) -> Callable[[], None]:
+    """Copy what batches below the next log start say of producers; return a function that writes it durably.
+
+    The function may run in a worker thread. Call `remove_kept` once the log starts there.
 
     Raises:
         StorageError: a disk operation failed.
     """
-    plain = producers.plain_below(log_start)
-    path = folder / f"{log_start:020d}{KEPT_SUFFIX}"
-    if plain["producers"]:
-        atomic_write(path, encode_producers(log_start, plain))
+    plain = producers.plan_below(log_start, now_ms - producers.limits.min_idle_ms)
+
+    def write() -> None:
+        if (kept := plain())["producers"]:
+            atomic_write(_kept_path(folder, log_start), encode_producers(log_start, kept))
+
+    return write
+
+
+def remove_kept(folder: Path, log_start: Offset) -> None:
+    """Remove what was kept for other log starts.
+
+    Raises:
+        StorageError: a disk operation failed.
+    """
     try:
-        for name in list_names(folder):
-            if name.endswith(KEPT_SUFFIX) and (name != path.name or not plain["producers"]):
-                unlink_quietly(folder / name)
+        for other in snapshot_offsets(folder, KEPT_SUFFIX):
+            if other != log_start:
+                unlink_quietly(_kept_path(folder, other))
     except OSError as error:
         raise StorageError(f"cannot remove old snapshots of producers in {folder}: {error}") from error
+
+
+def _kept_path(folder: Path, log_start: Offset) -> Path:
+    return folder / f"{log_start:020d}{KEPT_SUFFIX}"
 
 
 def plan_snapshot(folder: Path, offset: Offset, producers: ProducerStates) -> Callable[[], None]:
@@ -142,12 +159,17 @@ def _read(path: Path) -> bytes:
 
 
 def _load_newest(log: PartitionLog, states: ProducerStates) -> Offset:
-    """Load the newest valid snapshot; return the offset from which the headers are read after it."""
+    """Load the newest valid snapshot; return the offset from which the headers are read after it.
+
+    What was kept for a later log start does not count: a crash came before the log started there.
+    """
     found = [(offset, suffix) for suffix in (KEPT_SUFFIX, SUFFIX) for offset in snapshot_offsets(log.folder, suffix)]
     for offset, suffix in sorted(found, reverse=True):
-        path = log.folder / f"{offset:020d}{suffix}"
-        if offset <= log.log_end_offset and decode_producers(_read(path), offset, states):
+        path, limit = log.folder / f"{offset:020d}{suffix}", log.log_end_offset
+        if suffix == KEPT_SUFFIX:
+            limit = log.log_start_offset
+        if offset <= limit and decode_producers(_read(path), offset, states):
             return max(offset, log.log_start_offset)
-        _log.warning("%s is damaged, or beyond the log end offset %d: removed", path, log.log_end_offset)
+        _log.warning("%s is damaged, or beyond offset %d: removed", path, limit)
         unlink_quietly(path)
     return log.log_start_offset
