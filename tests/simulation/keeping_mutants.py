@@ -62,7 +62,7 @@ def aborted_transactions_outlive_a_cut(patch: Any) -> None:
 @mutant
 @told_by(SNAPSHOTS)
 def a_snapshot_of_producers_beyond_the_logs_end_is_believed(patch: Any) -> None:
-    patch.edit(producer_snapshots._load_newest, "offset <= log.log_end_offset and ", "")
+    patch.edit(producer_snapshots._load_newest, "offset <= limit and ", "")
 
 
 @mutant
