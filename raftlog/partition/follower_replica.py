@@ -15,7 +15,7 @@ from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.readable_replica import ReadableReplica
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.log_files import is_of_the_disk
+from raftlog.partition.storage.log_files import LogClosedError, is_of_the_disk
 from raftlog.partition.storage.producer_snapshots import plan_kept, recover_producers, remove_kept
 from raftlog.partition.waiters import Notifier
 from raftlog.record import iter_batches, parse_header, parse_marker, verify_payload_crc
@@ -137,14 +137,22 @@ class FollowerReplica(ReadableReplica):
         """Save durably what batches say of producers that are about to be deleted.
 
         Raises:
+            LogClosedError: the log is closed: its folder may be gone.
             StorageError: the disk refused.
         """
+        if isinstance(self.log.failure, LogClosedError):
+            raise self.log.failure
         self._plan_kept(log_start)()
 
     async def keep_producers_in_thread(self, log_start: Offset) -> None:
         """As `keep_producers`, in a worker thread."""
         with self._failing_on_disk_errors():
-            await asyncio.to_thread(self._plan_kept(log_start))
+            try:
+                await asyncio.to_thread(self._plan_kept(log_start))
+            except StorageError:
+                if isinstance(self.log.failure, LogClosedError):
+                    raise self.log.failure from None  # Its partition was deleted meanwhile: no disk has failed.
+                raise
 
     def _plan_kept(self, log_start: Offset) -> Callable[[], None]:
         return plan_kept(self.log.folder, log_start, self.producers, self._clock.wall_us() // 1000)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from replica_support import Solo
 
 from raftlog.config import TopicConfig
 from raftlog.errors import StorageError
+from raftlog.partition import follower_replica
 from raftlog.partition.core.producers import MOST_KEPT, ProducerLimits, ProducerStates
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.log_files import KEPT_PRODUCERS_SUFFIX, PRODUCERS_SUFFIX
+from raftlog.partition.storage.log_files import KEPT_PRODUCERS_SUFFIX, PRODUCERS_SUFFIX, LogClosedError
 from raftlog.partition.storage.producer_snapshots import plan_kept, recover_producers, remove_kept
 from raftlog.record import NewRecord, build_batch, stamp
 from raftlog.record.batch import parse_header
@@ -104,6 +108,37 @@ async def test_a_disk_that_refuses_the_file_keeps_the_records(tmp_path: Path, mo
     assert solo.replica.log.log_start_offset == 0
     monkeypatch.undo()
     await solo.close()
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_a_partition_that_is_deleted_meanwhile_ends_no_broker(
+    in_thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """DeleteRecords and the deletion of the topic at the same time: the folder is gone when the file is written."""
+    solo = await filled(tmp_path)
+
+    def delete_topic() -> None:
+        solo.replica.log.close()
+        shutil.rmtree(tmp_path / "t-0")
+
+    def late(*arguments: Any) -> Callable[[], None]:
+        write = plan_kept(*arguments)
+
+        def deleted_first() -> None:
+            delete_topic()
+            write()
+
+        return deleted_first
+
+    if in_thread:
+        monkeypatch.setattr(follower_replica, "plan_kept", late)
+        with pytest.raises(LogClosedError):
+            await solo.replica.keep_producers_in_thread(15)
+    else:
+        delete_topic()
+        with pytest.raises(LogClosedError):
+            solo.replica.delete_before(15, 21)
+    assert solo.failures == []
 
 
 def test_what_was_kept_for_a_start_that_the_log_did_not_take_hides_no_open_transaction(tmp_path: Path):
