@@ -62,7 +62,9 @@ def a_block_that_cannot_be_read_ends_the_broker(patch: Any) -> None:
 @mutant
 @told_by("tests/partition/test_transactional_replica.py")
 def a_follower_that_starts_over_keeps_its_producers(patch: Any) -> None:
-    patch.edit(follower_replica.FollowerReplica.start_over_at, "self.producers = ProducerStates(", "_ = ProducerStates(")
+    patch.edit(
+        follower_replica.FollowerReplica.start_over_at, "self.producers = ProducerStates(", "_ = ProducerStates("
+    )
 
 
 @mutant
