@@ -282,9 +282,12 @@ class Controller:
 
         try:
             await self._writer.decide(decide, urgent=True)
-            _log.warning("broker %d fenced: %s", broker_id, why)
         except RaftlogError as error:
             _log.warning("cannot fence broker %d: %s", broker_id, error.message)
+            return
+        known = self.image.brokers.get(broker_id)
+        if known is not None and known.broker_epoch == broker_epoch and known.fenced:
+            _log.warning("broker %d fenced: %s", broker_id, why)
 
     async def _rebalance(self) -> None:
         """Elect preferred leaders periodically."""

@@ -85,10 +85,11 @@ class LogMaintenance:
             dropped = replica.log.apply_retention(
                 self._clock.wall_us(), replica.high_watermark, before=replica.keep_producers
             )
+            if dropped:  # At once: after a pause another replica may own the folder.
+                remove_kept(replica.log.folder, replica.log.log_start_offset)
             total += dropped
             await asyncio.sleep(0)
         if total:
-            remove_kept(replica.log.folder, replica.log.log_start_offset)
             self._metrics.retained_segments += total
             replica.data_notifier.fire()  # Sends followers the new log start offset.
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, total)

@@ -22,7 +22,7 @@ from raftlog.partition.replica import Replica
 from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.settings import ReplicaPorts, ReplicaSettings
 from raftlog.partition.storage.data_dir import DataDir
-from raftlog.record import NewRecord, build_batch, read_records
+from raftlog.record import NewRecord, build_batch, iter_batches, read_records
 from raftlog.runtime import SystemClock
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
@@ -215,3 +215,12 @@ class World:
         async with asyncio.timeout(within_s):
             while not holds():
                 await asyncio.sleep(0.005)
+
+
+def view(replica: Replica) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Return offset, key and value of each record of a replica, compacted or not."""
+    log, position, found = replica.log, replica.log.log_start_offset, []
+    while data := log.read(position, 1 << 20, limit_offset=log.log_end_offset):
+        found += read_records(data, topic="t", partition=0, from_offset=position)
+        position = max(header.next_offset for header, _ in iter_batches(data))
+    return [(record.offset, record.key, record.value) for record in found]

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from replica_support import Solo
-from replication_support import World
+from replication_support import World, view
 
 from raftlog.errors import (
     CorruptBatchError,
@@ -26,7 +26,7 @@ from raftlog.partition.record_deletion import delete_records
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.cleaner import CleanerState, CleaningPass, Moved
 from raftlog.partition.storage.segment import Segment
-from raftlog.record import NewRecord, build_batch, iter_batches, read_records, stamp
+from raftlog.record import NewRecord, build_batch, stamp
 from raftlog.record.compacted import is_filler
 
 COMPACT = {"cleanup_policy": "compact", "segment_bytes": 4096}
@@ -42,14 +42,6 @@ async def put(world: World, *pairs: tuple[str, str | None], broker: int = 1) -> 
 async def churn(world: World, updates: int, *, keys: int = 5) -> None:
     for number in range(updates):
         await put(world, (f"k{number % keys}", f"{number}".ljust(300)))
-
-
-def view(replica: Replica) -> list[tuple[int, bytes | None, bytes | None]]:
-    log, position, found = replica.log, replica.log.log_start_offset, []
-    while data := log.read(position, 1 << 20, limit_offset=log.log_end_offset):
-        found += read_records(data, topic="t", partition=0, from_offset=position)
-        position = max(header.next_offset for header, _ in iter_batches(data))
-    return [(record.offset, record.key, record.value) for record in found]
 
 
 def bounds(replica: Replica) -> list[tuple[int, int, int]]:

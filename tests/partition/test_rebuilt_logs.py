@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replication_support import World
+from replication_support import World, view
 
 from raftlog.errors import StorageError
 from raftlog.model import NO_LEADER
@@ -19,7 +19,7 @@ from raftlog.partition.replica import Replica
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.data_dir import CUT_SUFFIX, CUTTING_SUFFIX, DataDir, put_rebuilt
 from raftlog.partition.storage.files import FailedSyncError, write_json
-from raftlog.record import NewRecord, build_batch, read_records, stamp
+from raftlog.record import NewRecord, build_batch, stamp
 from raftlog.record.batch import HEADER_BYTES, iter_batches, parse_header
 from raftlog.wire.repair import Holding, RepairRequest, RepairResponse
 
@@ -95,14 +95,6 @@ async def restart_damaged(
 
 def only_ahead_may_lead(world: World) -> None:
     world.state = replace(world.state, leader=NO_LEADER, isr=(), elr=(AHEAD,), leader_epoch=1, partition_epoch=9)
-
-
-def view(replica: Replica) -> list[tuple[int, bytes | None, bytes | None]]:
-    log, position, found = replica.log, replica.log.log_start_offset, []
-    while data := log.read(position, 1 << 20, limit_offset=log.log_end_offset):
-        found += read_records(data, topic="t", partition=0, from_offset=position)
-        position = max(header.next_offset for header, _ in iter_batches(data))
-    return [(record.offset, record.key, record.value) for record in found]
 
 
 def latest(replica: Replica) -> dict[bytes | None, bytes]:
@@ -390,9 +382,8 @@ async def test_a_rebuilt_log_that_cannot_be_put_in_place_ends_the_broker_and_the
         await world.until(lambda: bool(failures))
         assert isinstance(failures[0], FailedSyncError)
         (failed,) = world.brokers[AHEAD].manager.offline
-        await asyncio.sleep(0.5)  # The repair tries again after 0.1 s.
+        await world.until(lambda: failed not in world.brokers[AHEAD].manager.repairs)  # It had tried again.
         assert list(world.brokers[AHEAD].manager.offline) == [failed]
-        assert failed not in world.brokers[AHEAD].manager.repairs
         assert not place.exists()
         monkeypatch.undo()
         await world.stop(AHEAD)
@@ -425,7 +416,7 @@ async def test_a_broker_that_stops_while_a_rebuilt_log_is_put_in_place_loses_not
         await world.push()
         await world.until(begun.is_set)
         stopping = asyncio.ensure_future(world.stop(AHEAD))
-        await asyncio.sleep(0.3)  # Long enough for the cancelled attempt to remove files, if it does.
+        await world.until(lambda: not len(world.brokers[AHEAD].manager.repairs))  # The cancelled attempt has ended.
         may_go_on.set()
         await stopping
         await world.until(done.is_set)
