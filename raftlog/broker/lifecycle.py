@@ -40,7 +40,7 @@ class ReportedBroker(Protocol):
 
 
 class BrokerLifecycle:
-    """Registers once, then sends heartbeats until it stops.
+    """Registers, then sends heartbeats until it stops.
 
     Args:
         data_dir: the data folder, which tells whether the previous shutdown was clean and the folder is new.
@@ -72,6 +72,11 @@ class BrokerLifecycle:
                 return
             except RaftlogError as error:
                 _log.warning("a heartbeat failed: %s", error.message)
+                if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED and not self._wants_shutdown:
+                    # An operator took this starting broker for a dead one. A controller that was frozen answers the
+                    # same; registering again changes nothing then.
+                    self.broker_epoch = -1
+                    await self._register(broker)
             await self._pause()
 
     def heartbeat_now(self) -> None:

@@ -205,11 +205,6 @@ class TransactionManager:
             return
         try:
             await self._end(committed=True)
-        except RetriableError as error:
-            self.state = "new"  # The next one begins with init_transactions, which ends this one if it is still open.
-            raise UnknownOutcomeError(
-                f"the transaction may be committed or not: the coordinator did not answer: {error.message}"
-            ) from error
         except FencedError as error:
             if not self._in_doubt:
                 raise
@@ -218,6 +213,11 @@ class TransactionManager:
                 f"over the transactional id {self.transactional_id!r}: close this one"
             ) from error
         except RaftlogError as error:
+            if self._in_doubt or isinstance(error, RetriableError):  # An attempt without an answer may have committed.
+                self.state = "new"  # The next one begins with init_transactions, which ends this one if it is open.
+                raise UnknownOutcomeError(
+                    f"the transaction may be committed or not: the coordinator did not confirm it: {error.message}"
+                ) from error
             self._failure = error
             await self._abort()
             raise self._aborted() from error

@@ -194,6 +194,34 @@ async def test_a_commit_that_another_producer_followed_before_it_was_answered_is
     await decided(url, topic_name, ["first", "second"])
 
 
+async def test_a_commit_that_is_refused_after_an_attempt_without_an_answer_is_unknown(
+    url: str, topic_name: str, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The attempt has committed. "Aborted, run it again" would have it written once more."""
+    await create(url, topic_name)
+    async with Producer(url, transactional_id=name) as producer:
+        assert producer._gate.transactions is not None
+        link = producer._gate.transactions._link
+        call = link.call
+
+        async def refuse(*_: Any, **options: Any) -> object:
+            monkeypatch.setattr(link, "call", call)
+            raise InvalidRequestError("refused", code=ErrorCode.INVALID_TXN_STATE)
+
+        async def lose_the_answer(*question: Any, **options: Any) -> object:
+            monkeypatch.setattr(link, "call", refuse)
+            await call(*question, **options)
+            raise UnknownOutcomeError("the answer was lost")
+
+        with pytest.raises(UnknownOutcomeError, match=r"may be committed or not.*refused"):  # noqa: PT012
+            async with producer.transaction():
+                await producer.send(topic_name, b"first")
+                monkeypatch.setattr(link, "call", lose_the_answer)
+        async with producer.transaction():
+            await producer.send(topic_name, b"second")
+    await decided(url, topic_name, ["first", "second"])
+
+
 async def test_a_transaction_that_takes_too_long_is_aborted_and_the_producer_goes_on(
     url: str, topic_name: str, name: str
 ):

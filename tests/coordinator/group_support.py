@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -122,7 +121,7 @@ class Shard:
 
     def fail_over(self, *, compacted: bool = False) -> None:
         """Load another state from the log, as the next leader does."""
-        records = dict(self.log).items() if compacted else self.log
+        records = self._newest() if compacted else self.log
         self.state = self.coordinator.new_state()
         for key, value in records:
             decoded = self.coordinator.codec.decode(key, value)
@@ -131,12 +130,20 @@ class Shard:
         self.coordinator.on_loaded(self.state, self.now)
         self.require_consistent()
 
+    def _newest(self) -> Iterable[tuple[bytes, bytes | None]]:
+        """Return what compaction leaves: the newest record of each key, where it is in the log."""
+        newest: dict[bytes, bytes | None] = {}
+        for key, value in self.log:
+            newest.pop(key, None)
+            newest[key] = value
+        return newest.items()
+
     def require_consistent(self) -> None:
         """Check that the index of pending offsets says what they are."""
-        found: dict[str, Counter[TopicPartition]] = {}
-        for pending in self.state.pending.values():
+        found: dict[str, dict[TopicPartition, dict[int, None]]] = {}
+        for producer_id, pending in self.state.pending.items():
             for group_id, partition in pending:
-                found.setdefault(group_id, Counter())[partition] += 1
+                found.setdefault(group_id, {}).setdefault(partition, {})[producer_id] = None
         assert found == self.state.unstable
 
 

@@ -1,11 +1,16 @@
-"""Offsets that several open transactions will commit are unstable until all of these have ended."""
+"""Offsets that open transactions will commit: unstable until a newer commit has replaced them, or all have ended."""
 
 from __future__ import annotations
 
 import pytest
 from group_support import GROUP, Shard
 
-from raftlog.coordinator.group.offsets import decide_end_of_transaction, decide_fetch, decide_transactional_commit
+from raftlog.coordinator.group.offsets import (
+    OFFSETS_AT_ONCE,
+    decide_end_of_transaction,
+    decide_fetch,
+    decide_transactional_commit,
+)
 from raftlog.wire.groups import CommitOffset, OffsetCommitRequest, OffsetFetchRequest, TopicPartitions
 
 PLACE = (TopicPartitions(topic="t", partitions=(0,)),)
@@ -29,19 +34,69 @@ def shown(shard: Shard) -> int | str:
     return found.error.code if found.error else found.offset
 
 
-@pytest.mark.parametrize("order", [(8, 9), (9, 8)])
-def test_an_offset_is_unstable_until_the_last_transaction_has_ended(order: tuple[int, int]):
+def end(shard: Shard, producer_id: int, *, commit: bool = True) -> None:
+    shard.run(decide_end_of_transaction, producer_id=producer_id, producer_epoch=1, commit=commit)
+    shard.fail_over(compacted=True)
+
+
+@pytest.fixture(params=[True, False], ids=["failed-over", "same-coordinator"])
+def shard(request: pytest.FixtureRequest) -> Shard:
+    """Producers 8 and 9 have sent offsets, 9 the last one."""
     shard = Shard()
-    for producer_id in (8, 9):
+    for producer_id in (9, 8, 9):
         pend(shard, producer_id, 10 * producer_id)
         pend(shard, producer_id, 10 * producer_id + 1)
-    shard.fail_over(compacted=True)
-    first, last = order
-    shard.run(decide_end_of_transaction, producer_id=first, producer_epoch=1, commit=True)
+    if request.param:
+        shard.fail_over(compacted=True)
     assert shown(shard) == "UNSTABLE_OFFSET_COMMIT"
-    shard.fail_over(compacted=True)
+    return shard
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_an_offset_is_unstable_until_the_last_transaction_has_ended(shard: Shard, is_committed: bool):
+    end(shard, 8)
     assert shown(shard) == "UNSTABLE_OFFSET_COMMIT"
-    shard.run(decide_end_of_transaction, producer_id=last, producer_epoch=1, commit=True)
-    assert shown(shard) == 10 * last + 1
-    shard.fail_over()
+    end(shard, 9, commit=is_committed)
+    assert shown(shard) == (91 if is_committed else 81)
     assert (shard.state.pending, shard.state.unstable) == ({}, {})
+
+
+def test_a_transaction_that_sent_its_offset_earlier_and_ends_later_does_not_move_it_back(shard: Shard):
+    end(shard, 9)
+    assert shown(shard) == 91  # Transaction 8 is still open; whatever becomes of it, this offset stays.
+    end(shard, 8)
+    assert shown(shard) == 91
+
+
+def test_a_transaction_that_aborts_replaces_no_offset(shard: Shard):
+    end(shard, 9, commit=False)
+    assert shown(shard) == "UNSTABLE_OFFSET_COMMIT"
+    end(shard, 8)
+    assert shown(shard) == 81
+
+
+def test_a_plain_commit_replaces_what_open_transactions_sent_before(shard: Shard):
+    """Also that of a topic which was created again meanwhile."""
+    shard.topics.set("t", None)
+    shard.topics.set("t", 4)
+    shard.commit(100)
+    shard.fail_over(compacted=True)
+    assert shown(shard) == 100
+    pend(shard, 8, 101)
+    end(shard, 9)
+    assert shown(shard) == "UNSTABLE_OFFSET_COMMIT"
+    end(shard, 8)
+    assert shown(shard) == 101
+
+
+def test_one_commit_deletes_a_bounded_number_of_pending_offsets():
+    """Somebody opens many transactions for a partition: no request holds the loop for all of them."""
+    shard = Shard()
+    for producer_id in range(3_000):
+        pend(shard, producer_id, 5)
+    before = len(shard.log)
+    shard.commit(7)
+    assert len(shard.log) - before <= 2 * OFFSETS_AT_ONCE
+    before = len(shard.log)
+    end(shard, 2_999)
+    assert len(shard.log) - before <= 3 * OFFSETS_AT_ONCE

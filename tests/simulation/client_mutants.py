@@ -226,6 +226,12 @@ def a_commit_that_was_cancelled_counts_as_aborted(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/client/test_transactional_clients.py")
+def a_refusal_after_a_lost_answer_counts_as_aborted(patch: Any) -> None:
+    patch.edit(transactions.TransactionManager.commit, "self._in_doubt or isinstance", "isinstance")
+
+
+@mutant
 @told_by("tests/client/test_hurried_closes.py")
 def a_producer_that_is_left_in_a_hurry_sends_nothing(patch: Any) -> None:
     async def finish(self: Any, *, flush: bool) -> None: ...

@@ -87,6 +87,24 @@ def the_end_of_one_transaction_makes_offsets_of_another_stable(patch: Any) -> No
 
 
 @mutant
+@told_by(UNSTABLE)
+def a_transaction_moves_a_plain_commit_back(patch: Any) -> None:
+    patch.edit(offsets.decide_commit, "records += islice(replaced,", "islice(replaced,")
+
+
+@mutant
+@told_by(UNSTABLE)
+def a_transaction_moves_the_offset_of_another_back(patch: Any) -> None:
+    patch.edit(offsets.decide_end_of_transaction, "records += islice(replaced,", "islice(replaced,")
+
+
+@mutant
+@told_by(UNSTABLE)
+def the_first_offset_of_a_transaction_places_it(patch: Any) -> None:
+    patch.edit(GroupsState._replay_pending, "producers.pop(record.producer_id, None)", "pass")
+
+
+@mutant
 @told_by(GROUP_OFFSETS)
 def a_late_commit_counts_while_the_new_owner_is_not_stable(patch: Any) -> None:
     require = offsets._require_owner

@@ -6,6 +6,7 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.coordinator.group import membership, offsets, reconciliation
 from raftlog.coordinator.group.state import Group
 from raftlog.coordinator.runtime.shard import Shard
@@ -166,6 +167,12 @@ def a_damaged_leader_that_gives_way_keeps_its_epoch(patch: Any) -> None:
 @told_by("tests/metadata_quorum/test_offline_replicas.py")
 def the_last_replica_that_holds_everything_is_forgotten_when_damaged(patch: Any) -> None:
     patch.edit(elections.mark_offline, "last = eligible == {broker_id}", "last = False")
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_broker_lifecycle.py")
+def a_broker_that_was_unregistered_does_not_register_again(patch: Any) -> None:
+    patch.edit(BrokerLifecycle.run, "error.code is ErrorCode.BROKER_ID_NOT_REGISTERED", "False")
 
 
 # Groups and transactions.

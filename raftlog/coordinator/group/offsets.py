@@ -70,6 +70,8 @@ def decide_commit(
         try:
             _require_owner(group, entry, request.member_id)
             records.append(_offset_record(group_id, entry, now, topics, settings))
+            replaced = _pending_before(state, group_id, TopicPartition(entry.topic, entry.partition))
+            records += islice(replaced, max(0, 2 * OFFSETS_AT_ONCE - len(records)))
             error = None
         except RaftlogError as refused:
             error = WireError.of(refused)
@@ -304,6 +306,19 @@ def _pending(committed: OffsetCommitted, producer_id: ProducerId, producer_epoch
     )
 
 
+def _pending_before(
+    state: GroupsState, group_id: str, partition: TopicPartition, producer_id: ProducerId | None = None
+) -> Iterator[Tombstone]:
+    """Yield the deletion of each pending offset that is older than the producer's; without one, of all.
+
+    The newer commit replaces them: if their transactions commit later, the group's offset does not go back.
+    """
+    for other in state.unstable.get(group_id, {}).get(partition, ()):
+        if other == producer_id:
+            return
+        yield Tombstone(OffsetPending, (other, group_id, *partition))
+
+
 def decide_end_of_transaction(
     state: GroupsState, _: Now, *, producer_id: ProducerId, producer_epoch: ProducerEpoch, commit: bool
 ) -> Decision[int]:
@@ -313,6 +328,9 @@ def decide_end_of_transaction(
     refuses those that are left. Pending offsets of a later producer epoch stay: a late marker does not touch the next
     transaction (KIP-890).
 
+    The newest commit of a partition counts, as in Kafka: of two open transactions, the one that sent its offset last,
+    in whatever order they end.
+
     Also without pending offsets the replicas confirm the leader: a successor may have them, and need the marker.
     """
     records: list[LogRecord] = []
@@ -321,6 +339,9 @@ def decide_end_of_transaction(
     found = list(islice(ended, OFFSETS_AT_ONCE + 1))
     for pending in found[:OFFSETS_AT_ONCE]:
         if commit:
+            partition = TopicPartition(pending.topic, pending.partition)
+            replaced = _pending_before(state, pending.group_id, partition, producer_id)
+            records += islice(replaced, max(0, 3 * OFFSETS_AT_ONCE - len(records)))
             records.append(
                 OffsetCommitted(
                     group_id=pending.group_id,

@@ -210,8 +210,8 @@ class GroupsState:
     """By group. A group with offsets need not have members, nor a `Group`."""
     pending: dict[ProducerId, dict[tuple[str, TopicPartition], OffsetPending]] = field(default_factory=dict)
     """The offsets that open transactions will commit."""
-    unstable: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
-    """By group: the partitions in `pending`, and in how many transactions each is."""
+    unstable: dict[str, dict[TopicPartition, dict[ProducerId, None]]] = field(default_factory=dict)
+    """By group and partition: the producers in `pending`, that of the newest record last."""
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
     """By group and member. `begin_session` and `hurry_session` keep `checks` in step."""
     checks: Checks = field(default_factory=Checks)
@@ -283,24 +283,23 @@ class GroupsState:
     def _replay_pending(self, record: LogRecord) -> str:
         if isinstance(record, OffsetPending):
             partition = TopicPartition(record.topic, record.partition)
-            pending = self.pending.setdefault(record.producer_id, {})
-            if (record.group_id, partition) not in pending:
-                unstable = self.unstable.setdefault(record.group_id, {})
-                unstable[partition] = unstable.get(partition, 0) + 1
-            pending[record.group_id, partition] = record
+            self.pending.setdefault(record.producer_id, {})[record.group_id, partition] = record
+            producers = self.unstable.setdefault(record.group_id, {}).setdefault(partition, {})
+            producers.pop(record.producer_id, None)
+            producers[record.producer_id] = None
             return record.group_id
         assert isinstance(record, Tombstone)
         producer_id, group_id, topic, number = record.key
         partition, pending = TopicPartition(topic, number), self.pending.get(producer_id, {})
         if pending.pop((group_id, partition), None) is not None:
-            self._end_pending(group_id, partition)
+            self._end_pending(producer_id, group_id, partition)
         if not pending:
             self.pending.pop(producer_id, None)
         return str(group_id)
 
-    def _end_pending(self, group_id: str, partition: TopicPartition) -> None:
+    def _end_pending(self, producer_id: ProducerId, group_id: str, partition: TopicPartition) -> None:
         unstable = self.unstable[group_id]
-        unstable[partition] -= 1
+        del unstable[partition][producer_id]
         if not unstable[partition]:
             del unstable[partition]
         if not unstable:
