@@ -90,7 +90,7 @@ def test_a_plain_commit_replaces_what_open_transactions_sent_before(shard: Shard
 
 
 def test_one_commit_deletes_a_bounded_number_of_pending_offsets():
-    """Somebody opens many transactions for a partition: no request holds the loop for all of them."""
+    """A hostile client may open many transactions for a partition; no request then holds the loop for all of them."""
     shard = Shard()
     for producer_id in range(3_000):
         pend(shard, producer_id, 5)
