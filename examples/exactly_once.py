@@ -51,17 +51,22 @@ async def run(
     )
     producer = Producer(bootstrap, transactional_id=transactional_id, transaction_timeout_ms=10_000)
     async with producer, consumer:
-        while True:
-            try:
-                await step(consumer, producer, target, transform)
-            except FencedError as error:
-                if error.code == "PRODUCER_FENCED":
-                    raise
-                _log.info("the group has moved on: %s", error)
-                await rewind(consumer)
-            except (TransactionAbortedError, RetriableError) as error:
-                _log.info("once more: %s", error)
-                await rewind(consumer)
+        await relay(consumer, producer, target, transform)
+
+
+async def relay(consumer: Consumer, producer: Producer, target: str, transform: Callable[[Record], bytes]) -> None:
+    """Read, transform and write until cancelled; see `run`."""
+    while True:
+        try:
+            await step(consumer, producer, target, transform)
+        except FencedError as error:
+            if error.code == "PRODUCER_FENCED":
+                raise
+            _log.info("the group has moved on: %s", error)
+            await rewind(consumer)
+        except (TransactionAbortedError, RetriableError) as error:
+            _log.info("once more: %s", error)
+            await rewind(consumer)
 
 
 async def step(consumer: Consumer, producer: Producer, target: str, transform: Callable[[Record], bytes]) -> None:

@@ -15,7 +15,7 @@ from unittest import mock
 from chaos.readers import read_everything
 from raftlog.errors import RaftlogError
 from raftlog.record import iter_batches
-from simulation.cluster import compaction, members, payments, takeovers, unclean
+from simulation.cluster import compaction, members, payments, relays, takeovers, unclean
 from simulation.cluster.creation import admin, create_topic
 from simulation.cluster.disk import close_files_below
 from simulation.cluster.nodes import Node
@@ -76,6 +76,7 @@ class Life:
             world.unclean.forget()
             world.plain.forget()
             world.group.forget()
+            world.relays.forget()
             world.keeper.forget()
             world.pipelined.forget()
             world.net.forget()
@@ -108,6 +109,7 @@ class Life:
             settings.unclean,
             settings.pipeline,
             settings.crowd,
+            settings.staff,
             settings.compaction,
         ):
             if what is not None:
@@ -135,11 +137,15 @@ class Life:
             await create_topic(world, takeovers.TOPIC, 1, unclean.CONFIGS, replicas=settings.unclean.replicas)
         if world.group.exist:
             await create_topic(world, members.TOPIC, members.PARTITIONS)
+        if world.relays.exist:
+            for topic in (relays.SOURCE, relays.TARGET):
+                await create_topic(world, topic, relays.PARTITIONS)
         if settings.compaction is not None:
             await create_topic(world, compaction.TOPIC, 1, settings.compaction.topic_configs)
         for more in (
             world.keeper,
             world.group,
+            world.relays,
             world.unclean,
             world.plain,
             world.pipelined,
@@ -171,10 +177,20 @@ class Life:
             await group.stop_writing()
             await self._until(group.has_committed_everything, IN_SYNC_S, "a group to have committed everything")
             await group.stop()
+        await self._settle_relays()
         if clients.exist:
             await clients.stop()
             await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
             await clients.read_everything()
+
+    async def _settle_relays(self) -> None:
+        relays = self._world.relays
+        if relays.exist:
+            await relays.stop_writing()
+            await self._until(relays.has_relayed_everything, IN_SYNC_S, "relays to have relayed everything")
+            await relays.stop()
+            await self._until(relays.all_decided, IN_SYNC_S, "the end of every relay's transaction")
+            await relays.read_everything()
 
     async def _heal(self) -> None:
         """End every fault; require leaders, acknowledgements and full ISRs before their deadlines."""

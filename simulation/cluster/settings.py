@@ -11,6 +11,7 @@ from simulation.cluster.bursts import Burst
 from simulation.cluster.compaction import Compaction
 from simulation.cluster.members import Crowd
 from simulation.cluster.pipelined import Pipeline
+from simulation.cluster.relays import Staff
 from simulation.cluster.unclean import Gamble
 
 FEATURES = (
@@ -28,6 +29,7 @@ FEATURES = (
     "groups",
     "compaction",
     "held",
+    "relays",
 )
 """What only some worlds have, besides their faults. Each can be left out."""
 LOG_DIRS = (0, 0, 2, 3)
@@ -115,6 +117,7 @@ class Settings:
     unclean: Gamble | None = field(default=None, repr=False)
     pipeline: Pipeline | None = field(default=None, repr=False)
     crowd: Crowd | None = field(default=None, repr=False)
+    staff: Staff | None = field(default=None, repr=False)
     compaction: Compaction | None = field(default=None, repr=False)
 
     @property
@@ -160,6 +163,7 @@ class Settings:
             bursts=bursts,
             compaction=None if "compaction" in without else Compaction.drawn(seed),
             crowd=None if "groups" in without else Crowd.drawn(seed),
+            staff=None if "relays" in without else Staff.drawn(seed),
             pipeline=None if "pipelines" in without else Pipeline.drawn(seed),
             unclean=None if "unclean" in without else Gamble.drawn(seed),
         )

@@ -26,6 +26,8 @@ class Run:
     """Records that no log stores any more, as required."""
     compacted: int
     """Acknowledged records that later ones of their keys have replaced."""
+    relayed: int
+    """Results that relays wrote, each once and together with the offset that they had read."""
     unclean_elections: int
     faults: int
     kills: int
@@ -85,6 +87,7 @@ def simulate(
         transactions=sum(one.outcome == "ok" for one in world.payments.history.transactions),
         removed=world.watch.starts.removed,
         compacted=world.keeper.compacted,
+        relayed=world.relays.results,
         unclean_elections=world.takeovers.elections,
         faults=len(chaos.happened),
         kills=world.kills,

@@ -29,6 +29,7 @@ from simulation.cluster.starts import LogStarts
 if TYPE_CHECKING:
     from simulation.cluster.members import Group
     from simulation.cluster.payments import Payments
+    from simulation.cluster.relays import Relays
     from simulation.cluster.starts import WorldWithRemoval
     from simulation.cluster.unclean import Unclean
     from simulation.cluster.workload import Clients
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
         def keeper(self) -> compaction.Keeper: ...
         @property
         def payments(self) -> Payments: ...
+        @property
+        def relays(self) -> Relays: ...
         @property
         def takeovers(self) -> takeovers.Takeovers: ...
         @property
@@ -315,6 +318,8 @@ class Watch:
             self.fail(f"compaction: {'; '.join(wrong[:3])}")
         if self.broken is None and (wrong := self._world.group.judge()):
             self.fail(f"groups: {'; '.join(wrong[:3])}")
+        if self.broken is None and (wrong := self._world.relays.judge()):
+            self.fail(f"relays: {'; '.join(wrong[:3])}")
         if self.broken is None and (wrong := self._world.unclean.judge()):
             self.fail(f"unclean elections: {'; '.join(wrong[:3])}")
         if self.broken is not None:

@@ -22,6 +22,7 @@ from simulation.cluster.nodes import Node, SharedConfigs, build
 from simulation.cluster.payments import Payments
 from simulation.cluster.pipelined import Pipelined
 from simulation.cluster.plain import PlainClients
+from simulation.cluster.relays import Relays
 from simulation.cluster.removal import Remover
 from simulation.cluster.settings import Settings
 from simulation.cluster.takeovers import Takeovers
@@ -44,7 +45,7 @@ def _configs_of(settings: Settings) -> SharedConfigs:
             retention_check_interval_ms=settings.retention_check_interval_ms,
             log_cleaner_backoff_ms=15_000 if settings.compaction is None else BACKOFF_MS,
             log_scrub_interval_ms=settings.scrub_interval_ms,
-            offsets_topic_num_partitions=50 if settings.crowd is None else 2,
+            offsets_topic_num_partitions=2 if settings.crowd or settings.staff else 50,
             transaction_state_log_num_partitions=3,  # Watching every replica costs time.
         ),
         replication=ReplicationConfig(replica_lag_time_max_ms=settings.replica_lag_time_max_ms),
@@ -111,6 +112,7 @@ class World:
         self.bursts = Bursts(self)
         self.plain = PlainClients(self)
         self.group = Group(self)
+        self.relays = Relays(self)
         self.keeper = Keeper(self)
         self.pipelined = Pipelined(self)
         self.unclean = Unclean(self)

@@ -7,6 +7,7 @@ import pytest
 from chaos.history import History, Outcome, Read, Send
 from simulation.cluster.compaction import Record, wrong_in_the_end
 from simulation.cluster.pipelined import out_of_order
+from simulation.cluster.relays import wrong_results
 from simulation.cluster.takeovers import Place, Takeover
 from simulation.cluster.unclean import judge
 
@@ -27,6 +28,15 @@ def test_records_of_a_producer_lie_in_the_order_in_which_it_sent_them():
 
     assert list(out_of_order(history, {"p"})) == ["partition 0: of p's records, 1 comes after 2"]
     assert list(out_of_order(history, {"other"})) == []
+
+
+def test_every_record_of_the_source_has_one_result_and_no_other_one_is_there():
+    assert list(wrong_results([b"0-0", b"0-1"], [b"0-1", b"0-0"])) == []
+    assert list(wrong_results([b"0-0", b"0-1", b"1-0"], [b"0-0", b"0-0", b"1-0", b"1-7"])) == [
+        "0-0 has 2 results",
+        "0-1 has 0 results",
+        "1-7 is a result of nothing",
+    ]
 
 
 # Unclean elections.
