@@ -164,8 +164,15 @@ class LeaderFetcher:
             partitions=part.partitions,
         )
 
-    def _position(self, key: TopicIdPartition) -> ReplicaFetchPartition:
+    def _position(self, key: TopicIdPartition) -> ReplicaFetchPartition | None:
+        """Return a replica's position; None if it has none, because a full disk keeps it from starting over."""
         replica = self._replicas[key]
+        try:
+            replica.finish_starting_over()
+        except RaftlogError as error:
+            self._give_up(replica, error)
+            self._delay(key, self._config.replica_fetch_backoff_ms)
+            return None
         self._sent_log_starts[key] = replica.log.log_start_offset
         return ReplicaFetchPartition(
             topic_id=key.topic_id,

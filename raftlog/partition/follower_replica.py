@@ -103,6 +103,15 @@ class FollowerReplica(ReadableReplica):
         with suppress(StorageError):  # What was kept for this very log start still holds.
             self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=now_ms)
 
+    def finish_starting_over(self) -> None:
+        """Finish what a full disk interrupted; see `start_over_at`.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        if self.log.restarts_at is not None:
+            self.start_over_at(self.log.restarts_at)
+
     def update_marks(self, high_watermark: Offset, *, log_start_offset: Offset, replicated_offset: Offset) -> None:
         """Take over the leader's high watermark and log start offset; records that the leader deleted are deleted here.
 

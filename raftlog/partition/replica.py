@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from raftlog.errors import (
@@ -353,6 +354,8 @@ class Replica(FollowerReplica):
 
     def _lead(self) -> None:
         self._resign("it leads in a newer epoch")
+        with suppress(StorageError):  # Until then appends are refused.
+            self.finish_starting_over()
         self.core = LeaderCore(
             broker_id=self.broker_id,
             state=self.state,

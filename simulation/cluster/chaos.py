@@ -7,14 +7,17 @@ import random
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from simulation.cluster.faults import FAULTS, LATER_FAULTS, Hands
+from simulation.cluster.faults import COORDINATOR_FAULTS, FAULTS, LATER_FAULTS, Hands
 
 if TYPE_CHECKING:
     from simulation.cluster.world import World
 
+ALL_FAULTS = FAULTS | LATER_FAULTS | COORDINATOR_FAULTS
 PEACE_S = (0.05, 3.0)
 LATER_SHARE = 0.25
 """The share of seeds with one of `LATER_FAULTS` or more."""
+COORDINATOR_SHARE = 0.5
+"""The share of worlds with relays whose coordinators have faults of their own."""
 
 
 class Chaos:
@@ -36,6 +39,8 @@ class Chaos:
         if apart.random() < LATER_SHARE:
             later = apart.sample(sorted(LATER_FAULTS), apart.randint(1, len(LATER_FAULTS)))
             self._mix |= {name: apart.choice((0.3, 1.0, 3.0)) for name in later}
+        if world.settings.staff is not None and apart.random() < COORDINATOR_SHARE:
+            self._mix |= {name: apart.choice((1.0, 3.0)) for name in COORDINATOR_FAULTS}
         self._pace = self._dice.choice((0.2, 0.6, 1.5))
         self._ends: list[asyncio.Task[None]] = []
 
@@ -51,7 +56,7 @@ class Chaos:
             if self._keep is None or number in self._keep:
                 self.happened.append(number)
                 self.world.note(f"fault {number}: {name}")
-                (FAULTS | LATER_FAULTS)[name](Hands(self.world, own_dice, self._ends))
+                ALL_FAULTS[name](Hands(self.world, own_dice, self._ends))
             await asyncio.sleep(self._dice.uniform(*PEACE_S) * self._pace)
         for task in self._ends:
             task.cancel()

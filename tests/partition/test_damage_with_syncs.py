@@ -139,13 +139,14 @@ async def test_a_follower_with_an_unsynced_end_that_cannot_be_truncated_ends_no_
     await solo.close()
 
 
-async def test_a_follower_that_cannot_start_over_on_a_full_disk_ends_no_broker_and_is_followed_on(
+async def test_a_follower_that_cannot_start_over_claims_no_position_and_goes_on_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     solo, leader = Solo(tmp_path, leader=2), Silent()
     for offset in range(2):
         solo.replica.log.append(batch_at(offset))
 
+    solo.replica.log.fsync()
     real, written = os.replace, list[Path]()
 
     def replace_file(source: Path, target: Path) -> None:
@@ -159,9 +160,12 @@ async def test_a_follower_that_cannot_start_over_on_a_full_disk_ends_no_broker_a
         with pytest.raises(DiskFullError):
             solo.replica.start_over_at(9)
         assert isinstance(solo.replica.log.failure, DiskFullError)
+        assert solo.replica.persisted_end_offset == 0, "it holds nothing any more"
         await pull(solo, leader)
-    assert set(leader.requested) == {1}
+    assert set(leader.requested) == {0}, "the end that it had would acknowledge records that are gone"
     assert solo.failures == []
-    solo.replica.start_over_at(9)
-    assert solo.replica.log.log_end_offset == 9
+    leader.requested.clear()
+    await pull(solo, leader)
+    assert 1 in leader.requested
+    assert (solo.replica.log.log_start_offset, solo.replica.log.log_end_offset) == (9, 9)
     await solo.close()

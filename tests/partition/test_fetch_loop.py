@@ -44,7 +44,14 @@ def replica(number: int, epoch: int = 0) -> Any:
     log = SimpleNamespace(log_start_offset=0, log_end_offset=0, last_epoch=-1)
     state = SimpleNamespace(leader_epoch=epoch, adding=(), isr=(1, 2))
     assignment = SimpleNamespace(key=key)
-    return SimpleNamespace(assignment=assignment, log=log, state=state, core=None, persisted_end_offset=0)
+    return SimpleNamespace(
+        assignment=assignment,
+        log=log,
+        state=state,
+        core=None,
+        persisted_end_offset=0,
+        finish_starting_over=lambda: None,
+    )
 
 
 @pytest.fixture

@@ -77,6 +77,13 @@ def a_log_that_cannot_start_over_is_not_followed(patch: Any) -> None:
     patch.edit(fetcher.LeaderFetcher._sync_all, "isinstance(error, DiskFullError)", "False")
 
 
+@told_by("tests/partition/test_damage_with_syncs.py")
+@mutant
+def a_log_that_is_partly_removed_keeps_its_position(patch: Any) -> None:
+    """A full disk keeps it from starting over. The position that it had acknowledges records that are gone."""
+    patch.edit(fetcher.LeaderFetcher._position, "replica.finish_starting_over()", "pass")
+
+
 @told_by("tests/partition/storage/test_verified_reads.py")
 @mutant
 def batches_behind_a_damaged_header_are_hidden(patch: Any) -> None:
@@ -134,7 +141,7 @@ def a_checkpoint_from_before_a_log_started_over_is_written(patch: Any) -> None:
     really = TruncatableLog.reset_to
 
     def reset_to(self: TruncatableLog, offset: int) -> None:
-        again = self._starting_over
+        again = self._restarts_at is not None
         try:
             really(self, offset)
         finally:

@@ -74,14 +74,18 @@ class FollowerSession:
         """Return the leader epoch sent with a partition's last position: its next result is of that epoch."""
         return self._sent_epochs.get(key)
 
-    def next_request(self, position: Callable[[TopicIdPartition], ReplicaFetchPartition]) -> SessionPart:
-        """Return the session's part of a request; `position` is called now, so positions are current."""
+    def next_request(self, position: Callable[[TopicIdPartition], ReplicaFetchPartition | None]) -> SessionPart:
+        """Return the session's part of a request.
+
+        Args:
+            position: called now, so positions are current; None leaves the partition out.
+        """
         opens = self._epoch == NEW_SESSION
         if opens:
             self._sent_epochs.clear()
             self._to_forget.clear()
         named = [key for key in self._followed if key not in self._held_back] if opens else list(self._to_name)
-        positions = tuple(position(key) for key in named)
+        positions = tuple(found for key in named if (found := position(key)) is not None)
         self._sent_epochs.update((at.key, at.leader_epoch) for at in positions)
         part = SessionPart(
             session_id=self._id,

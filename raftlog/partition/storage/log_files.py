@@ -62,13 +62,12 @@ class LogFiles:
         self._changing = threading.RLock()
         """Locked while files are truncated, removed or checkpointed."""
         self._cuts = 0
+        """How often the log was truncated: work planned before a truncation is discarded."""
         self.instance = next(_INSTANCES)
         """Differs for every log that this process opens."""
         self.swaps = 0
         """How often compacted segments replaced others."""
-        """How often the log was truncated: work planned before a truncation is discarded."""
-        self._starting_over = False
-        """A `reset_to` failed because the disk was full: only `reset_to` may be called."""
+        self._restarts_at: Offset | None = None
         self._checkpointed_end: Offset = -1
         self._checkpoint = Checkpoint.load(folder)
         self._checkpoint_lasts = True
@@ -147,6 +146,14 @@ class LogFiles:
     def failure(self) -> StorageError | None:
         """The error after which the log accepts no more changes; None while it is usable."""
         return self._failure
+
+    @property
+    def restarts_at(self) -> Offset | None:
+        """Where a `reset_to` continues the log that a full disk interrupted; until it succeeds, nothing else may.
+
+        The files are partly removed, so the log holds nothing, and its end proves nothing to a leader.
+        """
+        return self._restarts_at
 
     def fail(self, failure: StorageError) -> None:
         """Refuse all further changes; the first failure is kept."""
@@ -241,7 +248,7 @@ class LogFiles:
         with self._changing, self._syncer.paused():
             for segment in self._segments:
                 segment.close()
-            self._starting_over = False
+            self._restarts_at = None
             self._failure = self._failure or LogClosedError(f"{self.folder} is closed")
 
     def _begin(self) -> None:

@@ -110,22 +110,24 @@ class TruncatableLog(LogFiles):
             StorageError: a disk operation failed.
         """
         with self._changing:
-            if not self._starting_over:
+            if self._restarts_at is None:
                 self._require_sound()
             # Also at a further attempt: a checkpoint that was planned since the last one describes the earlier log.
             self._cuts += 1
-            if not self._starting_over:
+            if self._restarts_at is None:
                 self._begin()
                 # A checkpoint for which an empty folder is valid: a crash in between must not look like lost records.
                 self._save_checkpoint(recovery_point=self.log_start_offset, high_watermark=self.log_start_offset)
             self._reset_to(offset)
-            self._failure, self._starting_over = None, False
+            self._failure, self._restarts_at = None, None
 
     def _reset_to(self, offset: Offset) -> None:
         try:
             with self._syncer.paused():
                 for segment in reversed(self._segments):
                     self._remove(segment)
+                self._segments = [Segment(segment_path(self.folder, offset), offset, self._pool)]  # Has no file yet.
+                self._syncer.durable_end_offset = min(self.log_start_offset, offset)
                 # Once the log has grown that far again, old snapshots would look valid.
                 self._remove_files(PRODUCERS_SUFFIX)
                 # What deleted batches say still holds if the log starts where it did.
@@ -143,6 +145,6 @@ class TruncatableLog(LogFiles):
             self._failure = (
                 error if isinstance(error, StorageError) else storage_error(error, f"{self.folder} cannot start over")
             )
-            self._starting_over = isinstance(self._failure, DiskFullError)
+            self._restarts_at = offset if isinstance(self._failure, DiskFullError) else None
             raise self._failure from error
         self._syncer.durable_end_offset = offset

@@ -20,6 +20,10 @@ LATER_FAULTS: dict[str, Fault] = {}
 """Faults that were added later. They are drawn apart: most seeds keep their schedules, and what they show."""
 
 
+COORDINATOR_FAULTS: dict[str, Fault] = {}
+"""Faults of coordinators, for worlds whose clients need them most."""
+
+
 def fault(happen: Fault) -> Fault:
     """Add it to the faults."""
     FAULTS[happen.__name__] = happen
@@ -29,6 +33,12 @@ def fault(happen: Fault) -> Fault:
 def later_fault(happen: Fault) -> Fault:
     """Add it to the faults that are drawn apart."""
     LATER_FAULTS[happen.__name__] = happen
+    return happen
+
+
+def coordinator_fault(happen: Fault) -> Fault:
+    """Add it to the faults of coordinators."""
+    COORDINATOR_FAULTS[happen.__name__] = happen
     return happen
 
 
@@ -70,6 +80,15 @@ class Hands:
             node
             for node in self.world.brokers
             if node.running and node.broker and any(r.core for r in node.broker.replicas._replicas.values())
+        ]
+        return self.dice.choice(leading) if leading else None
+
+    def coordinator(self) -> Node | None:
+        """Return one of the brokers that believe that they coordinate groups or transactions."""
+        leading = [
+            node
+            for node in self.world.brokers
+            if node.running and any(r.core and r.assignment.topic.startswith("__") for r in node.replicas)
         ]
         return self.dice.choice(leading) if leading else None
 

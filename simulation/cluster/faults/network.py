@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from simulation.cluster.faults.hands import Hands, fault
+from simulation.cluster.faults.hands import LASTS_S, Hands, coordinator_fault, fault
 from simulation.cluster.net import Link
 
 
@@ -40,6 +40,16 @@ def no_controllers(hands: Hands) -> None:
     """Hold the bytes between a broker, mostly a leader, and the controllers, sometimes only one way."""
     broker = (hands.leader() if hands.dice.random() < 0.7 else None) or hands.dice.choice(hands.world.brokers)
     _split(hands, {broker.host}, [node.host for node in hands.world.controllers])
+
+
+@coordinator_fault
+def replaced_coordinator(hands: Hands) -> None:
+    """A coordinator that no controller reaches is replaced, and does not know it; brokers and clients reach both."""
+    if (broker := hands.coordinator()) is not None:
+        session_s = hands.world.settings.broker_session_timeout_ms / 1000
+        links = {(broker.host, node.host) for node in hands.world.controllers}
+        hands.note(f"hold {broker.host} from the controllers")
+        _hold(hands, links | {(there, here) for here, there in links}, (session_s, session_s + 8))
 
 
 @fault
@@ -133,7 +143,7 @@ def _split(hands: Hands, some: set[str], others: Iterable[str] = ()) -> None:
     _hold(hands, {(link[0], link[1]) for link in links})
 
 
-def _hold(hands: Hands, links: set[Link]) -> None:
+def _hold(hands: Hands, links: set[Link], lasts: tuple[float, float] = LASTS_S) -> None:
     hands.world.net.hold(links)
     reset_too = hands.dice.random() < 0.3
 
@@ -144,4 +154,4 @@ def _hold(hands: Hands, links: set[Link]) -> None:
                 hands.world.net.reset(link)
         hands.world.net.release(links)
 
-    hands.later(release)
+    hands.later(release, lasts)
