@@ -67,7 +67,12 @@ async def _until_known(context: BrokerContext, address: Address, offset: Offset)
     while asyncio.get_running_loop().time() < deadline:
         try:
             info = await context.session.call(
-                ControllerInfo, "GET", address, path, timeout_ms=int(KNOWN_EVERYWHERE_S * 1000)
+                ControllerInfo,
+                "GET",
+                address,
+                path,
+                timeout_ms=int(KNOWN_EVERYWHERE_S * 1000),
+                fields=context.quotas.node_header(),
             )
         except RaftlogError:
             return  # It cannot answer now; the next request to it gets the error.

@@ -248,6 +248,7 @@ class BrokerNode:
                 readers,
                 errors,
                 own_pages(self._origins),
+                quotas.muting,
                 *_middlewares(self._security.public),
                 quotas.middleware,
                 plain_bodies,

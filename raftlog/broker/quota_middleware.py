@@ -22,6 +22,8 @@ from raftlog.wire import media, paths
 from raftlog.wire.client_ids import EXPECTED, is_client_id
 
 _PRODUCE = (paths.PRODUCE, paths.BATCHES, paths.TOPIC_RECORDS)
+_BEFORE = web.RequestKey("raftlog_turn_before", Turn)
+"""The turn of the connection's last request."""
 _READ = (paths.RECORDS, paths.TOPIC_RECORDS)
 
 
@@ -37,31 +39,42 @@ class QuotaMiddleware:
         self._closing.set()
 
     @web.middleware
+    async def muting(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let a connection wait until it has paid what it owes.
+
+        Before its sender is identified: the sender may be deleted while the request waits, or lose its rights.
+        """
+        connection = connection_of(request)
+        owing = connection.owing if connection is not None else None
+        if connection is not None and owing is not None and self._gate.is_active and request.path not in UNLIMITED:
+            connection.owing = None
+            await self._wait_for(partial(_seconds_owed, owing), request)
+            if isinstance(owing, Pause | Turn):
+                request[_BEFORE] = owing.turn if isinstance(owing, Pause) else owing
+        return await handler(request)
+
+    @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Handle one request within the sender's quotas."""
         client_id = request.headers.get(media.CLIENT_ID, "")
         if client_id and not is_client_id(client_id):
             raise InvalidRequestError(f"{media.CLIENT_ID}: expected {EXPECTED}, received {client_id!r:.200}")
-        if not self._gate.is_active or request.path in UNLIMITED:
-            return await handler(request)
-        connection = connection_of(request)
-        owing = connection.owing if connection is not None else None
-        if connection is not None and owing is not None:
-            connection.owing = None
-            await self._wait_for(partial(_seconds_owed, owing), request)
-        before = owing.turn if isinstance(owing, Pause) else owing if isinstance(owing, Turn) else None
-        kind = _kind(request)
-        address, node = request.remote or "", request.headers.get(media.NODE)
-        buckets = self._gate.buckets_of(sender_of(request), client_id, address, kind, node)
-        return await handler(request) if buckets is None else await self._limited(request, handler, buckets, before)
+        buckets = None if request.path in UNLIMITED else self.buckets_of(request)
+        response = await handler(request) if buckets is None else await self._limited(request, handler, buckets)
+        if isinstance(response, StreamedResponse) and _kind(request) == "fetch":
+            response.pace = _Pace(self, request)
+        return response
 
-    async def _limited(
-        self, request: web.Request, handler: Handler, buckets: Buckets, before: Turn | None
-    ) -> web.StreamResponse:
+    def buckets_of(self, request: web.Request) -> Buckets | None:
+        """Return what a request is charged to now; None: it has no limit."""
+        client_id, node = request.headers.get(media.CLIENT_ID, ""), request.headers.get(media.NODE)
+        return self._gate.buckets_of(sender_of(request), client_id, request.remote or "", _kind(request), node)
+
+    async def _limited(self, request: web.Request, handler: Handler, buckets: Buckets) -> web.StreamResponse:
         connection = connection_of(request)
         length = request.content_length or 0
         try:
-            turn = self._gate.begin(buckets, before, length)
+            turn = self._gate.begin(buckets, request.get(_BEFORE), length)
         except RefusedError as error:
             if connection is not None:
                 connection.owing = Pause(self._gate.now() + MUTE_S, error.turn)
@@ -89,8 +102,6 @@ class QuotaMiddleware:
                 connection.owing = turn
         if throttle_ms:
             response.headers[media.THROTTLE_MS] = str(throttle_ms)
-        if isinstance(response, StreamedResponse) and "fetch" in buckets:
-            response.pace = _Pace(self, turn, buckets)
         return response
 
     async def _wait_for(self, seconds_left: Callable[[float], float], request: web.Request) -> None:
@@ -118,8 +129,9 @@ class QuotaMiddleware:
             return
         raise RetriableError("the broker shuts down; the request waited because of a quota, and nothing was done")
 
-    async def charge_stream(self, turn: Turn, size: int) -> None:
+    async def charge_stream(self, buckets: Buckets, size: int) -> None:
         """Charge a piece of a stream that was sent, and wait until it is paid."""
+        turn = Turn(buckets, self._gate.now(), may_begin=True)
         self._gate.end(turn, size, 0.0)
         await self._wait(turn.owed_s)
 
@@ -137,17 +149,16 @@ class Pause:
 
 
 class _Pace:
-    """The pace of one stream."""
+    """The pace of one stream, by the quotas of each moment: they may change while it is sent."""
 
-    def __init__(self, middleware: QuotaMiddleware, turn: Turn, buckets: Buckets) -> None:
+    def __init__(self, middleware: QuotaMiddleware, request: web.Request) -> None:
         self._middleware = middleware
-        self._turn = turn
-        self._buckets = buckets
+        self._request = request
 
     @property
     def piece_bytes(self) -> int:
         """The most bytes to send at once."""
-        return min(PIECE_BYTES, answer_limit(self._buckets) or PIECE_BYTES)
+        return min(PIECE_BYTES, answer_limit(self._middleware.buckets_of(self._request)) or PIECE_BYTES)
 
     async def sent(self, size: int) -> None:
         """Charge bytes that were sent, and wait until they are paid.
@@ -155,7 +166,9 @@ class _Pace:
         Raises:
             RetriableError: the broker shuts down.
         """
-        await self._middleware.charge_stream(self._turn, size)
+        buckets = self._middleware.buckets_of(self._request)
+        if buckets is not None:
+            await self._middleware.charge_stream(buckets, size)
 
 
 def _seconds_owed(owing: object, now: float) -> float:

@@ -69,7 +69,14 @@ def _records_left(context: BrokerContext, topic: str, partition: int) -> int | N
 async def _ask(context: BrokerContext, address: Address) -> tuple[Reassignment, ...]:
     path = f"{paths.REASSIGNMENTS}?consistency=local"
     try:
-        answer = await context.session.call(ReassignmentsResponse, "GET", address, path, timeout_ms=LEADERS_TIMEOUT_MS)
+        answer = await context.session.call(
+            ReassignmentsResponse,
+            "GET",
+            address,
+            path,
+            timeout_ms=LEADERS_TIMEOUT_MS,
+            fields=context.quotas.node_header(),
+        )
     except RaftlogError:
         return ()
     return answer.partitions

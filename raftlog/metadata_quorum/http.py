@@ -23,6 +23,7 @@ from raftlog.metadata_quorum.admin_operations import ADMIN_OPERATIONS
 from raftlog.metadata_quorum.image_codec import digest
 from raftlog.model import Address, BrokerId, ControllerId
 from raftlog.runtime import Tasks
+from raftlog.security.audited_changes import note_change
 from raftlog.security.guard import require_entries, sender_of
 from raftlog.security.node_security import NodeSecurity
 from raftlog.security.principal import is_node
@@ -179,11 +180,14 @@ class ControllerRoutes:
         """
         route = self._table.find("POST", path)
         identity = "" if route is None else route.identity
+        is_change = route is not None and route.is_change
 
         async def handle(request: web.Request) -> web.Response:
             body = await read_received(request)
             is_large = len(body) > INLINE_BYTES
             command = await in_worker(decode_json, cls, body) if is_large else decode_json(cls, body)
+            if is_change:
+                note_change(request, command)
             if identity:
                 self._require_named(request, getattr(command, identity))
             # Shielded: a decision must complete even if its caller disconnects.

@@ -116,11 +116,11 @@ class Turn:
 
     def admits(self, buckets: Buckets, now: float) -> bool:
         """Return whether the connection has just waited for its own debt, or its place in the queue."""
-        return self.buckets is buckets and 0 <= now - self._at() <= TICKET_S
+        return self.buckets == buckets and 0 <= now - self._at() <= TICKET_S
 
     def comes_before(self, buckets: Buckets, now: float) -> bool:
         """Return whether a refused turn still is the connection's place in the queue."""
-        return self.buckets is buckets and not self._charged and now - self._at() <= TICKET_S
+        return self.buckets == buckets and not self._charged and now - self._at() <= TICKET_S
 
     def _at(self) -> float:
         """Return when everything is paid that was charged, or, of a refused turn, that others owed."""

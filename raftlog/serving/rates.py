@@ -41,13 +41,15 @@ class Bucket:
         now: the current time in seconds, of a clock that never goes back.
     """
 
-    __slots__ = ("_generation", "_paid_at", "_rate")
+    __slots__ = ("_carried_at", "_generation", "_paid_at", "_rate")
 
     def __init__(self, rate: float, now: float) -> None:
         self._rate = bounded(rate)
         self._paid_at = now - BURST_S
         self._generation = 0
         """Grows with each change of the rate."""
+        self._carried_at = self._paid_at
+        """When everything is paid that was charged before the last change of the rate."""
 
     @property
     def rate(self) -> float:
@@ -79,7 +81,7 @@ class Bucket:
         """Return the seconds until a charge is paid; after a change of the rate, until all earlier ones are."""
         if self._rate == float("inf"):
             return 0.0
-        at = position.at if position.generation == self._generation else self._paid_at
+        at = position.at if position.generation == self._generation else self._carried_at
         return max(0.0, at - now)
 
     def is_idle(self, now: float) -> bool:
@@ -93,6 +95,7 @@ class Bucket:
             owed = self._paid_at - now
             self._paid_at = now + min(MAX_DEBT_S, owed * self._rate / rate if owed > 0 else owed)
             self._rate = rate
+            self._carried_at = self._paid_at
             self._generation += 1
 
     def lift(self) -> None:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import listener_support
 import pytest
@@ -19,6 +19,7 @@ import trustme
 from aiohttp import web
 from listener_support import Answer, answer, listening, post
 
+from raftlog.broker import administration, reassignments
 from raftlog.broker.http import errors, plain_bodies
 from raftlog.broker.lean.muting import peer_has_disconnected
 from raftlog.broker.lean.routes import LeanRoutes
@@ -33,7 +34,7 @@ from raftlog.runtime import SystemClock
 from raftlog.security.identity import Sender
 from raftlog.security.principal import Principal
 from raftlog.security.quotas import Buckets
-from raftlog.serving.admission import Admission
+from raftlog.serving.admission import Admission, Handler
 from raftlog.serving.connection_rates import ConnectionRates
 from raftlog.serving.connections import ConnectionLimits
 from raftlog.serving.limits import InflightLimits, RequestLimits
@@ -62,6 +63,9 @@ class Served:
     served: list[float] = field(default_factory=list)
     limits: list[int | None] = field(default_factory=list)
     answer_bytes: int = 0
+    identified: list[float] = field(default_factory=list)
+    """When the senders of aiohttp's requests were identified."""
+    stream_goes_on: asyncio.Event = field(default_factory=asyncio.Event)
     rates: ConnectionRates = field(default_factory=ConnectionRates)
 
     async def handle(self, request: RawRequest) -> RawReply:
@@ -83,6 +87,7 @@ async def serving(tls: TlsContext | None = None) -> AsyncIterator[Served]:
     inflight = InflightLimits(max_requests=50, max_bytes=8 * MAX_BODY)
     settings = RequestLimits(max_body_bytes=MAX_BODY)
     served = Served(Address("127.0.0.1", 0), None, None, Throttling())  # type: ignore[arg-type]
+    served.stream_goes_on.set()
     served.gate = QuotaGate(lambda: served.image, 1, served.throttling)
     routes = [
         RawRoute(path=path, form=form, handler=served.handle)
@@ -91,7 +96,14 @@ async def serving(tls: TlsContext | None = None) -> AsyncIterator[Served]:
     turnstile, streams = Turnstile(), StreamLimits(10)
     admission = Admission(inflight, settings, turnstile, batches=[paths.PRODUCE])
     quotas = QuotaMiddleware(served.gate)
-    app = web.Application(middlewares=[errors, quotas.middleware, plain_bodies, admission.middleware])
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        served.identified.append(time.monotonic())
+        return await handler(request)
+
+    middlewares = [errors, quotas.muting, guard, quotas.middleware, plain_bodies, admission.middleware]
+    app = web.Application(middlewares=middlewares)
     app.on_shutdown.append(quotas.close)
 
     async def stream(request: web.Request) -> web.StreamResponse:
@@ -100,6 +112,7 @@ async def serving(tls: TlsContext | None = None) -> AsyncIterator[Served]:
         async def rest() -> AsyncIterator[bytes]:
             for _ in range(20):
                 yield b"y" * 50_000
+                await served.stream_goes_on.wait()
 
         return StreamedResponse(request, (), rest(), headers={}, limits=streams)  # type: ignore[arg-type]
 
@@ -376,6 +389,33 @@ async def test_a_stream_is_sent_at_the_pace_of_the_quota():
         assert 1.8 <= passed() < 3.5
 
 
+@pytest.mark.parametrize("before", [{}, {"consumer_byte_rate": 1e9}], ids=["none", "another"])
+async def test_a_quota_that_is_set_applies_to_streams_under_way(before: dict[str, float]):
+    async with serving() as served, connected(served) as client:
+        served.limit(**before)
+        served.stream_goes_on.clear()
+        client.writer.write(b"GET /v1/topics/t/records HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        await client.reader.readuntil(b"yyyy")
+        served.limit()
+        assert not served.gate.is_active
+        served.limit(consumer_byte_rate=400_000)
+        passed = begun()
+        served.stream_goes_on.set()
+        await client.reader.read()
+        assert 1.5 <= passed() < 3.5
+
+
+async def test_a_sender_that_has_waited_is_identified_afterwards():
+    """It may be deleted, or lose its rights, while its connection is muted."""
+    lines = ("X-Trace: 1",)
+    async with serving() as served, connected(served) as client:
+        served.limit(producer_byte_rate=100_000)
+        throttled_s = (await client.ask(paths.PRODUCE, b"x" * 100_000, *lines)).throttle_ms / 1000
+        assert (await client.ask(paths.PRODUCE, b"x", *lines)).status == 200
+        first, second = served.identified
+        assert second - first > throttled_s - 0.1 > 0.2
+
+
 async def test_other_requests_count_too_and_health_checks_do_not():
     async with serving() as served, connected(served) as client:
         served.limit(request_rate=2)
@@ -411,6 +451,17 @@ def announced(length: int, *lines: str) -> bytes:
     """Return the head of a request with a body of `length` bytes."""
     fields = ["Host: x", f"Content-Type: {media.FRAME}", f"Content-Length: {length}", *lines]
     return "\r\n".join([f"POST {paths.PRODUCE} HTTP/1.1", *fields, "", ""]).encode()
+
+
+async def test_a_broker_names_itself_when_it_asks_others_what_they_know():
+    """Without that they would count its requests as those of clients without credentials."""
+    own, other = {media.NODE: "1:i"}, Address("127.0.0.1", 1)
+    context = Mock()
+    context.quotas.node_header.return_value = own
+    context.session.call = AsyncMock(return_value=Mock(metadata_offset=9, partitions=()))
+    await administration._until_known(context, other, 9)
+    assert await reassignments._ask(context, other) == ()
+    assert [call.kwargs["fields"] for call in context.session.call.await_args_list] == [own, own]
 
 
 @pytest.mark.parametrize("lines", PATHS)

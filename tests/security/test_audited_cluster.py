@@ -18,6 +18,7 @@ from secured_support import PASSWORDS, SECURITY, basic, caller, secured
 from raftlog import Admin, Consumer, Producer, Security
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.model import Acl
+from raftlog.wire import paths
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 ADMIN = Security(username="admin", password=PASSWORDS["admin"])
@@ -108,6 +109,30 @@ async def test_a_day_of_work_is_in_the_log_and_no_secret_is(cluster: LocalCluste
     text = "".join(path.read_text() for path in cluster.data.glob("*/audit.jsonl*"))
     for secret in (*PASSWORDS.values(), "fresh-secret-1", "value-", "k" * 20, basic("admin")["Authorization"][6:]):
         assert secret not in text
+
+
+async def test_offsets_that_no_member_commits_are_in_the_log_whatever_name_is_sent(cluster: LocalCluster):
+    async with Admin(cluster.bootstrap, security=ADMIN) as admin:
+        await admin.create_topic("moved", partitions=1, replication_factor=1)
+    offsets = [{"topic": "moved", "partition": 0, "offset": 0}]
+    for broker in ("broker-1", "broker-2"):
+        async with caller(cluster.public_url(broker)) as ask:
+            body = {"member_id": "somebody", "offsets": offsets}
+            await ask("POST", "/v1/groups/of-nobody/offsets", basic("admin"), json=body)
+    (line,) = await seen(
+        cluster, event="change", route="POST /v1/groups/{group}/offsets", resource={"group": "of-nobody"}
+    )
+    assert line["principal"] == "User:admin"
+
+
+async def test_what_a_user_changes_at_a_controller_itself_is_in_the_log(cluster: LocalCluster):
+    url = f"http://{cluster.node('controller-101').internal}"
+    async with caller(url) as ask:
+        rule = {"principal": "mallory", "operation": "all", "resource_type": "cluster", "resource_name": "cluster"}
+        status, body = await ask("POST", paths.CREATE_ACLS, basic("admin"), json={"acls": [rule]})
+        assert status == 200, body
+    (line,) = await seen(cluster, event="change", route=f"POST {paths.CREATE_ACLS}", principal="User:admin")
+    assert line["detail"]["acls"][0]["principal"] == "mallory"
 
 
 async def test_denials_and_failed_logins_of_both_paths_are_in_the_log(cluster: LocalCluster):

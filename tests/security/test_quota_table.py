@@ -167,6 +167,20 @@ def test_a_connection_that_waited_for_its_own_debt_need_not_wait_for_others():
     assert not first.admits(buckets(made, client_id="z", kind="fetch"), 1.0)
 
 
+def test_a_place_in_the_queue_is_kept_whatever_other_senders_do():
+    """Invented client ids empty the cache of what was found: its entries are made again, for the same buckets."""
+    made = table(bytes_for("ann", "", 100), bytes_for("", "*", 1), ids_per_address=2)
+    own = buckets(made)
+    Turn(own, 0.0).charge("produce", 150, 0.0)
+    refused = Turn(own, 0.0)
+    for number in range(4):
+        buckets(made, user="", client_id=f"invented-{number}", now=0.5)
+    again = buckets(made, now=0.5)
+    assert again is not own
+    assert refused.comes_before(again, 0.5)
+    assert refused.admits(again, 1.5)
+
+
 def test_a_request_that_is_not_begun_costs_nothing():
     made = table(bytes_for("ann", "", 100))
     own = buckets(made)

@@ -76,6 +76,18 @@ def test_a_change_of_the_rate_keeps_what_is_owed():
     assert bucket.charge(1e12, 0.5).wait_s(0.5) == 0
 
 
+def test_charges_of_before_a_change_do_not_wait_for_later_ones():
+    """Senders that keep the bucket saturated would hold back for ever those whose charge is of before."""
+    bucket = Bucket(100, 0.0)
+    before = bucket.charge(150, 0.0)
+    bucket.change(200, 0.0)
+    owed_s = bucket.wait_s(0.0)
+    for _ in range(10):
+        bucket.charge(1_000, 0.0)
+    assert before.wait_s(0.0) == pytest.approx(owed_s)
+    assert before.wait_s(owed_s) == 0
+
+
 def test_a_refund_takes_one_charge_back():
     bucket = Bucket(10, 0.0)
     first, before = bucket.charge(20, 0.0), bucket.wait_s(0.0)

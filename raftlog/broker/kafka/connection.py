@@ -304,6 +304,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         pending.has_entered = True
         pending.turn, wait_s = self._quotas.begin(pending.call, pending.turn, pending.held_bytes)
         if wait_s:
+            pending.call = None  # Afterwards its sender is identified again: it may have been deleted meanwhile.
             return self._wait(wait_s)
         try:
             pending.enter(self._inflight)

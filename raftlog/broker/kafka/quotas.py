@@ -6,6 +6,7 @@ from raftlog.broker.kafka.call import KafkaCall
 from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, RefusedError, answer_limit
 from raftlog.security.kafka_apis import KAFKA
 from raftlog.security.quotas import Kind, Turn
+from raftlog.wire.client_ids import is_client_id
 
 _KINDS: dict[int, Kind] = {0: "produce", 1: "fetch"}
 
@@ -51,9 +52,11 @@ class KafkaQuotas:
         """
         if not self._gate.is_active or KAFKA[call.api_key].gate == "open":
             return None, 0.0
+        kind = _KINDS.get(call.api_key, "request")
         if turn is None:
-            kind = _KINDS.get(call.api_key, "request")
-            buckets = self._gate.buckets_of(call.sender, call.client_id, self._address, kind)
+            # Of other ids, which may have 32 kB, no quota can name one. None is kept.
+            client_id = call.client_id if is_client_id(call.client_id) else ""
+            buckets = self._gate.buckets_of(call.sender, client_id, self._address, kind)
             if buckets is None:
                 return None, 0.0
             before, self._before = self._before, None
@@ -62,7 +65,7 @@ class KafkaQuotas:
             except RefusedError as error:
                 self._before = error.turn
                 return None, MUTE_S
-            call.max_answer_bytes = answer_limit(buckets) if kind == "fetch" else None
+        call.max_answer_bytes = answer_limit(turn.buckets) if kind == "fetch" else None
         hold_s = turn.hold_s(self._gate.now())
         return turn, min(hold_s, MUTE_S) if hold_s > LEAST_S else 0.0
 

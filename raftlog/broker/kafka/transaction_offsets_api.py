@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from raftlog.broker.kafka.audit import audited
 from raftlog.broker.kafka.call import MANY_ELEMENTS, Handlers, KafkaCall, Served
 from raftlog.broker.kafka.error_numbers import error_number
 from raftlog.broker.kafka.transactional import join_patiently
@@ -35,7 +36,15 @@ _STALE: Final = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 async def handle_txn_offset_commit(call: KafkaCall, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Store pending offsets of a transaction: all of the request's, or none."""
+    """Store pending offsets of a transaction: all of the request's, or none. Those of no member are audited."""
+    often = {"group": request.group_id, "transactional_id": request.transactional_id}
+    work = _answered_by(call, request)
+    response: TxnOffsetCommitResponse
+    response = await audited(call, work, request, is_change=request.generation_id < 0, often=often)
+    return response
+
+
+async def _answered_by(call: KafkaCall, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     answered = partial(_answered, request, *await _committed(call, request))
     return await in_worker(answered) if call.has_many else answered()
 

@@ -132,7 +132,7 @@ class GroupRoutes:
         command = await read_json(request, OffsetCommitRequest)
         if (answer := await self._elsewhere(request)) is not None:
             return answer
-        if not command.member_id:  # An operator resets offsets, or an application keeps its own.
+        if command.member_epoch < 0:  # No member: an operator resets offsets, or an application keeps its own.
             note_change(request, command)
         require_limit(len(command.offsets))
         group_id, timeout_ms = request.match_info["group"], self._timeout_ms(request)

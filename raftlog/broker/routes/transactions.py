@@ -17,6 +17,7 @@ from raftlog.broker.routes.other_brokers import each_other_broker, joined
 from raftlog.coordinator.group.offsets import require_limit
 from raftlog.coordinator.transaction.state import Transactions
 from raftlog.runtime import in_slices
+from raftlog.security.audited_changes import note_change
 from raftlog.security.guard import sender_of
 from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
@@ -79,6 +80,8 @@ class TransactionRoutes:
         body = await read_json(request, TransactionOffsetsBody)
         name, limit_ms = request.match_info["transactional_id"], caller_timeout_ms(request, TIMEOUT_MS)
         access, sender = self._context.access, sender_of(request)
+        if body.member_epoch < 0:  # No member: the group alone moves, as when an operator resets its offsets.
+            note_change(request, body)
         access.require(sender, "read", "group", body.group_id)
         require_limit(len(body.offsets))
         async for topic in in_slices(dict.fromkeys(offset.topic for offset in body.offsets), _SLICE):

@@ -8,6 +8,8 @@ import struct
 import time
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from kafka_listener import (
@@ -26,9 +28,15 @@ from kafka_listener import (
     until,
 )
 
+from raftlog.broker.kafka.dispatch import KafkaDispatch
+from raftlog.broker.kafka.quotas import KafkaQuotas
 from raftlog.broker.kafka.server import MAX_PIPELINED
+from raftlog.broker.metrics.throttling import Throttling
+from raftlog.broker.quotas import QuotaGate
 from raftlog.errors import OverloadedError
+from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Quota
+from raftlog.security.identity import Sender
 from raftlog.wire.kafka.error_codes import KafkaError
 from raftlog.wire.kafka.messages.heartbeat import HeartbeatRequest
 from raftlog.wire.kafka.messages.list_offsets import ListOffsetsRequest
@@ -245,6 +253,38 @@ async def test_a_sender_over_its_quota_is_answered_and_then_muted():
         async with asyncio.timeout(3):
             await kafka.send(heartbeat())
             await kafka.heartbeat()
+
+
+async def test_a_sender_that_is_held_is_identified_again(monkeypatch: pytest.MonkeyPatch):
+    """It may be deleted, or its token may expire, while others of its quota pay."""
+    identified = []
+    call_of = KafkaDispatch.call_of
+
+    def counted(self: KafkaDispatch, *arguments: Any) -> Any:
+        identified.append(time.monotonic())
+        return call_of(self, *arguments)
+
+    monkeypatch.setattr(KafkaDispatch, "call_of", counted)
+    async with serving() as served, client(served) as one, client(served) as other:
+        quota = Quota(user="ANONYMOUS", limits={"request_rate": 5.0})
+        served.image = replace(served.image, quotas={("ANONYMOUS", ""): quota})
+        for _ in range(7):
+            await one.send(heartbeat())
+            await one.answer(HEARTBEAT, 3)
+        began, before = time.monotonic(), len(identified)
+        await other.send(heartbeat())
+        await other.heartbeat()
+        assert len(identified) - before > 1
+        assert identified[-1] - began > 0.1
+
+
+def test_of_client_ids_that_no_quota_can_name_nothing_is_kept():
+    image = replace(MetadataImage(), quotas={("", "*"): Quota(client_id="*", limits={"request_rate": 5.0})})
+    gate = QuotaGate(lambda: image, 1, Throttling())
+    for number in range(3):
+        call = Mock(api_key=HEARTBEAT, client_id=f"{number}" + 30_000 * "\N{GRINNING FACE}", sender=Sender())
+        KafkaQuotas(gate, "10.0.0.1").begin(call, None, 0)
+    assert {client_id for _, client_id, _ in gate._table._found} == {""}
 
 
 # Errors.
