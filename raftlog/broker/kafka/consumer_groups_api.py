@@ -33,6 +33,12 @@ from raftlog.wire.kafka.messages.consumer_group_heartbeat import (
 
 _LARGE = 500
 _SLICE = 256
+_OF_COORDINATORS: Final = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+"""The retriable errors after which a member goes on."""
 
 
 async def handle_consumer_group_heartbeat(
@@ -116,10 +122,14 @@ async def _assignment(call: KafkaCall, response: GroupHeartbeatResponse) -> Assi
 
 
 def _number(error: RaftlogError) -> int:
-    """Return the number of an error. Kafka has no group of this protocol while its members use the other one."""
+    """Return the number of an error. Kafka has no group of this protocol while its members use the other one.
+
+    Members end at retriable errors that Kafka's coordinators do not have; they look for the coordinator at these.
+    """
     if error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
         return KafkaError.GROUP_ID_NOT_FOUND
-    return error_number(error, "group")
+    number = error_number(error, "group")
+    return KafkaError.COORDINATOR_NOT_AVAILABLE if error.retriable and number not in _OF_COORDINATORS else number
 
 
 def _failed(request: ConsumerGroupHeartbeatRequest, number: int, text: str) -> ConsumerGroupHeartbeatResponse:

@@ -6,7 +6,7 @@ partition with each request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from raftlog.broker.kafka.call import MANY_ELEMENTS, Handlers, KafkaCall, Served
 from raftlog.broker.kafka.error_numbers import error_number
 from raftlog.broker.kafka.fetch import KafkaPosition, KafkaRead
 from raftlog.broker.kafka.topics import Leader, Slices, endpoints_of, leader_hint, name_of, topic_id_of
-from raftlog.errors import ErrorCode, InvalidRequestError, OverloadedError, RaftlogError
+from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.model import Isolation
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire.data import FetchResult
@@ -42,6 +42,12 @@ _FULL, _FINAL = 0, -1
 """Epochs of requests that begin a session, and that have none."""
 _CROWDED_MS = 500
 """How long a connection pauses whose fetch cannot wait here for records: too many others do."""
+
+_INSTEAD: Final[Mapping[int, int]] = {
+    KafkaError.THROTTLING_QUOTA_EXCEEDED: KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT: KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.LEADER_NOT_AVAILABLE: KafkaError.NOT_LEADER_OR_FOLLOWER,
+}
 
 
 @dataclass(slots=True)
@@ -219,18 +225,20 @@ def _answered(call: KafkaCall, one: _Wanted, leaders: list[Leader], *, committed
 
 
 def _number(result: FetchResult) -> int:
-    """Return the error number of one partition.
+    """Return the error number of one partition."""
+    return _for_consumer(error_number(result.error, "topic"))
 
-    Consumers know no error for a broker with too much to do. OFFSET_NOT_AVAILABLE makes them ask again later.
+
+def _for_consumer(number: int) -> int:
+    """Return a number that consumers expect of Fetch: Java's ends at any other, also a retriable one.
+
+    OFFSET_NOT_AVAILABLE makes them ask again later, NOT_LEADER_OR_FOLLOWER look for the leader first.
     """
-    if result.error is not None and result.error.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:
-        return KafkaError.OFFSET_NOT_AVAILABLE
-    return error_number(result.error, "topic")
+    return _INSTEAD.get(number, number)
 
 
 def _failed(call: KafkaCall, request: FetchRequest, number: int) -> FetchResponse:
-    if number == KafkaError.THROTTLING_QUOTA_EXCEEDED:
-        number = KafkaError.OFFSET_NOT_AVAILABLE
+    number = _for_consumer(number)
     return FetchResponse(
         error_code=number if call.api_version >= 7 and number != KafkaError.OFFSET_NOT_AVAILABLE else 0,
         responses=[

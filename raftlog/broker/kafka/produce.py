@@ -22,6 +22,7 @@ from raftlog.record.kafka.convert import FEW_RECORDS, from_kafka
 from raftlog.record.kafka.header import HEADER_BYTES, invalid, is_compressed, record_count
 from raftlog.record.kafka.loading import is_loaded
 from raftlog.record.unpacking import unpacked_bytes
+from raftlog.runtime import concurrently, in_slices
 from raftlog.security.identity import Sender
 from raftlog.serving.limits import InflightLimits
 from raftlog.serving.workers import INLINE_BYTES, in_worker
@@ -30,7 +31,7 @@ FIRST_VERSION = 3
 """Earlier versions send message sets of magic 0 and 1. They are advertised, because librdkafka expects it
 (KAFKA-18659), and refused."""
 _PACKED_INLINE_BYTES = 1 << 10
-"""Up to so many compressed bytes are unpacked in the event loop: they may unpack to a thousand times as many."""
+"""Up to so many compressed bytes are unpacked in the event loop, if they unpack to at most `INLINE_BYTES`."""
 _ACKS: dict[int, Acks] = {-1: ACKS_ALL, 0: 0, 1: 1}
 
 
@@ -100,10 +101,10 @@ class KafkaProduce:
         places = _Places(len(batches))
         if order is None:
             works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins, places)
-            return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
+            return [await works[0]] if len(works) == 1 else await concurrently(works)
         async with order:
             works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins, places)
-            appends = asyncio.gather(*works)
+            appends = asyncio.ensure_future(concurrently(works))
             await places.taken(appends)
         return await appends
 
@@ -156,10 +157,12 @@ class KafkaProduce:
         return made, since
 
     async def _convert(self, batches: Sequence[KafkaBatch], sender: Sender) -> list[bytearray | RaftlogError]:
-        limits = [self._limit_of(batch, sender) for batch in batches]
+        limits = [self._limit_of(batch, sender) async for batch in in_slices(batches)]
         most = self._context.config.broker.max_request_bytes
         if _is_quick(batches):
-            return _converted(batches, limits, most)
+            made = _converted(batches, limits, min(most, INLINE_BYTES))
+            if not any(isinstance(one, OverloadedError) for one in made):
+                return made
         return await in_worker(_converted, batches, limits, most)
 
     def _limit_of(self, batch: KafkaBatch, sender: Sender) -> int | RaftlogError:
@@ -254,7 +257,7 @@ def _retrieve(appends: asyncio.Future[list[KafkaAppend]]) -> None:
 
 
 def _is_quick(batches: Sequence[KafkaBatch]) -> bool:
-    """Return whether the batches are converted in less time than a worker thread takes to start."""
+    """Return whether the batches are probably converted in less time than a worker thread takes to start."""
     total = packed = 0
     for batch in batches:
         if batch.records is None or len(batch.records) < HEADER_BYTES:
@@ -272,26 +275,31 @@ def _converted(
     """Return each batch as raftlog's, or why it is refused.
 
     Args:
-        most_unpacked: the most bytes that all of them unpack to: each of thousands may be a bomb.
+        most_unpacked: the most bytes that all of them unpack to: each of thousands may be a bomb. Those for which
+            nothing is left are to be sent again, in a request with fewer.
     """
     made, left = list[bytearray | RaftlogError](), most_unpacked
     for batch, limit in zip(batches, limits, strict=True):
         if isinstance(limit, RaftlogError):
-            ours: bytearray | RaftlogError = limit
-        else:
-            ours = _convert_one(batch, min(limit, left)) if left > 0 else too_large(most_unpacked)
-        left -= _worked_on(ours, limit)
+            made.append(limit)
+            continue
+        ours = _convert_one(batch, min(limit, left)) if left > 0 else too_large(left)
+        if left < limit and isinstance(ours, RaftlogError) and ours.code is ErrorCode.MESSAGE_TOO_LARGE:
+            ours = OverloadedError(
+                f"the batches of this request unpack to more than {most_unpacked} bytes; send this one again with fewer"
+            )
+        left -= _worked_on(batch, ours, min(limit, max(0, left)))
         made.append(ours)
     return made
 
 
-def _worked_on(ours: bytearray | RaftlogError, limit: int | RaftlogError) -> int:
+def _worked_on(batch: KafkaBatch, ours: bytearray | RaftlogError, most: int) -> int:
     """Return how many unpacked bytes a batch took, at most."""
-    if isinstance(limit, RaftlogError):
+    if not isinstance(ours, RaftlogError):
+        return unpacked_bytes(parse_header(ours), ours)
+    if ours.code is ErrorCode.CORRUPT_MESSAGE or batch.records is None or len(batch.records) < HEADER_BYTES:
         return 0
-    if isinstance(ours, RaftlogError):
-        return 0 if ours.code is ErrorCode.CORRUPT_MESSAGE else limit
-    return unpacked_bytes(parse_header(ours), ours)
+    return most if is_compressed(batch.records) else min(most, len(batch.records))
 
 
 def _convert_one(batch: KafkaBatch, limit: int) -> bytearray | RaftlogError:

@@ -9,9 +9,10 @@ from typing import Final
 from raftlog.broker.kafka.call import ClosesConnectionError, Handlers, KafkaCall, Served
 from raftlog.broker.kafka.error_numbers import error_number, error_text
 from raftlog.broker.kafka.produce import FIRST_VERSION, KafkaAppend, KafkaBatch
-from raftlog.broker.kafka.topics import Leader, endpoints_of, leader_hint, name_of, topic_id_of
-from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.broker.kafka.topics import Leader, Slices, endpoints_of, leader_hint, name_of, topic_id_of
+from raftlog.errors import AuthorizationError, ErrorCode, InvalidRequestError, RaftlogError
 from raftlog.record.kafka.header import HEADER_BYTES, compression_of
+from raftlog.serving.workers import in_worker
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS
 from raftlog.wire.kafka.error_codes import KafkaError
 from raftlog.wire.kafka.messages.produce import (
@@ -29,6 +30,8 @@ from raftlog.wire.kafka.messages.produce import (
 _BY_ID, _WITH_ZSTD, _WITH_HINTS = 13, 7, 10
 """The first versions with topic ids, zstd (KIP-110) and leaders in errors (KIP-951)."""
 _ZSTD = 4
+_MANY = 256
+"""Results for which a worker thread writes the answer."""
 _JOINING = 12
 """The first version whose batches add their partitions to transactions (KIP-890, TV2)."""
 
@@ -47,12 +50,18 @@ class _Result:
 
 async def handle_produce(call: KafkaCall, request: ProduceRequest) -> ProduceResponse | None:
     """Append each partition's batch. The batches of a connection are appended in the order of its requests."""
-    by_topic = [(topic, [_planned(call, topic, one) for one in topic.partition_data]) for topic in request.topic_data]
-    results = [result for _, planned in by_topic for result in planned]
-    if len(results) > MAX_REQUEST_PARTITIONS:
+    count = sum(len(topic.partition_data) for topic in request.topic_data)
+    if count > MAX_REQUEST_PARTITIONS:
         raise InvalidRequestError(
-            f"a produce request has at most {MAX_REQUEST_PARTITIONS:,} partitions, received {len(results):,}"
+            f"a produce request has at most {MAX_REQUEST_PARTITIONS:,} partitions, received {count:,}"
         )
+    by_topic, slices = list[tuple[TopicProduceData, list[_Result]]](), Slices()
+    for topic in request.topic_data:
+        by_topic.append((topic, planned := []))
+        for one in topic.partition_data:
+            planned.append(_planned(call, topic, one))
+            await slices.entry()
+    results = [result for _, planned in by_topic for result in planned]
     sent = [(result, result.batch) for result in results if result.batch is not None]
     appends = await call.services.producing.append(
         [batch for _, batch in sent],
@@ -65,12 +74,13 @@ async def handle_produce(call: KafkaCall, request: ProduceRequest) -> ProduceRes
     )
     for (result, _), done in zip(sent, appends, strict=True):
         result.batch, result.done = None, done
-        result.number, result.text = error_number(done.error, "topic"), error_text(done.error)
+        result.number, result.text = error_number(done.error, "topic"), _text(call, result, done.error)
+        await slices.entry()
     if request.acks == 0:
         if failed := next((one for one in results if one.number), None):
             raise ClosesConnectionError(f"acks=0 has no answer for an error: {failed.topic}: {failed.text}")
         return None
-    return _response(call, by_topic)
+    return await in_worker(_response, call, by_topic) if count > _MANY else _response(call, by_topic)
 
 
 def _planned(call: KafkaCall, topic: TopicProduceData, data: PartitionProduceData) -> _Result:
@@ -94,6 +104,14 @@ def _planned(call: KafkaCall, topic: TopicProduceData, data: PartitionProduceDat
         return result
     result.batch = KafkaBatch(topic=result.topic, partition=data.index, records=records, topic_id=topic_id)
     return result
+
+
+def _text(call: KafkaCall, result: _Result, error: RaftlogError | None) -> str | None:
+    """Return the text of an error; a sender that gave a topic's id only learns no name that it may not see."""
+    is_hidden = isinstance(error, AuthorizationError) and call.api_version >= _BY_ID
+    if is_hidden and not call.context.access.sees(call.sender, "topic", result.topic):
+        return "the sender may not write this topic"
+    return error_text(error)
 
 
 def _response(call: KafkaCall, by_topic: list[tuple[TopicProduceData, list[_Result]]]) -> ProduceResponse:

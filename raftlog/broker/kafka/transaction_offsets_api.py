@@ -50,7 +50,11 @@ async def _answered_by(call: KafkaCall, request: TxnOffsetCommitRequest) -> TxnO
 
 
 async def _committed(call: KafkaCall, request: TxnOffsetCommitRequest) -> tuple[int, dict[str, int]]:
-    """Return the error of every partition, and those of topics that are refused."""
+    """Return the error of every partition, and those of topics that are refused.
+
+    All of a request's offsets are stored, or none. For the others Kafka's producers have no error but a retriable one:
+    its brokers store them.
+    """
     access = call.context.access
     try:
         access.require(call.sender, "write", "transactional_id", request.transactional_id)
@@ -62,7 +66,7 @@ async def _committed(call: KafkaCall, request: TxnOffsetCommitRequest) -> tuple[
         return error_number(error, "group"), {}
     refused = {topic.name: _refused(call, topic.name) async for topic in in_slices(request.topics, _SLICE)}
     if any(refused.values()):
-        return KafkaError.OPERATION_NOT_ATTEMPTED, refused
+        return KafkaError.COORDINATOR_LOAD_IN_PROGRESS, refused
     try:
         await _store(call, request)
     except RaftlogError as error:

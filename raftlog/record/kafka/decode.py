@@ -18,7 +18,13 @@ from raftlog.record.arrow import HEADERS_TYPE, SCHEMA
 from raftlog.record.batch import Buffer
 from raftlog.record.kafka.arrays import np
 from raftlog.record.kafka.header import KafkaHeader, invalid
-from raftlog.record.kafka.loop import MAX_TIMESTAMP_MS, header_key_refused, timestamp_refused
+from raftlog.record.kafka.loop import (
+    MAX_TIMESTAMP_MS,
+    header_key_refused,
+    most_headers,
+    timestamp_refused,
+    too_many_headers,
+)
 
 Numbers = Any
 """An array of integers."""
@@ -200,6 +206,8 @@ def _headers(data: Numbers, counts: Numbers, at: Numbers, ends: Numbers) -> tupl
     if (most := int(counts.max())) > _MAX_HEADERS:
         raise TooManyHeaders
     total = int(counts.sum())
+    if total > (allowed := most_headers(len(data))):
+        raise too_many_headers(total, allowed)
     names, contents = (_Pieces(np.zeros(total, np.int64), np.zeros(total, np.int64)) for _ in range(2))
     first = np.cumsum(counts) - counts
     at = at.copy()

@@ -17,6 +17,8 @@ _LAST = 0x80
 """A byte of a varint below this is its last one."""
 _INT_BITS, _LONG_BITS = 35, 70
 _NULL = -1
+FEW_HEADERS, HEADER_BYTES = 100_000, 8
+"""A batch may have so many headers in any case, and more if each takes as many bytes on average."""
 
 
 class _Reader:
@@ -62,6 +64,7 @@ def decode_records(header: KafkaHeader, records: Buffer) -> RecordColumns:
         InvalidRequestError: INVALID_RECORD, INVALID_TIMESTAMP.
     """
     reader, columns = _Reader(records), RecordColumns()
+    headers_left = most_headers(len(records))
     keys, headers = list[bytes | None](), list[Headers]()
     for number in range(header.record_count):
         size = reader.number()
@@ -74,7 +77,8 @@ def decode_records(header: KafkaHeader, records: Buffer) -> RecordColumns:
             raise invalid(f"record {number} has the offset delta {delta}")
         keys.append(reader.piece(end))
         columns.values.append(reader.piece(end))
-        headers.append(_headers(reader, end))
+        headers.append(_headers(reader, end, headers_left))
+        headers_left -= len(headers[-1])
         if reader.at != end:
             raise invalid(f"record {number} has another length than its parts")
     if reader.at != len(reader.data):
@@ -99,12 +103,31 @@ def timestamp_refused() -> InvalidRequestError:
     )
 
 
-def _headers(reader: _Reader, end: int) -> Headers:
+def most_headers(size: int) -> int:
+    """Return how many headers the records of a batch may have in all: in memory, each takes some 300 bytes.
+
+    Args:
+        size: the bytes of the unpacked records.
+    """
+    return max(FEW_HEADERS, size // HEADER_BYTES)
+
+
+def too_many_headers(count: int, most: int) -> InvalidRequestError:
+    """Return the error for a batch with more headers than `most_headers`."""
+    return invalid(
+        f"a batch has at most {FEW_HEADERS:,} headers, or one for every {HEADER_BYTES} bytes; {count:,} were stated, "
+        f"{most:,} were left"
+    )
+
+
+def _headers(reader: _Reader, end: int, most: int) -> Headers:
     count = reader.number()
     if not count:
         return ()
     if not 0 <= count <= end - reader.at:
         raise invalid(f"a record states {count} headers in {end - reader.at} bytes")
+    if count > most:
+        raise too_many_headers(count, most)
     return tuple(_header(reader, end) for _ in range(count))
 
 

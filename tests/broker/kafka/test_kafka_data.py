@@ -347,9 +347,18 @@ async def test_a_request_of_many_bombs_is_unpacked_up_to_its_limit(frame: Frame)
     began = monotonic()
     answers = await append(frame, *bombs, batch_of(b"a"))
     assert monotonic() - began < 5
-    assert {number(one.error) for one in answers[:-1]} == {10, 87}
-    assert number(answers[-1].error) == 10, "the request's limit is used up"
+    assert {number(one.error) for one in answers} == {87, 19}
+    assert number(answers[-1].error) == 19, "the request's limit is used up; it is sent again, with fewer"
     assert number((await append(frame, batch_of(b"a")))[0].error) == 0
+
+
+async def test_a_batch_is_not_refused_because_of_others_in_its_request(frame: Frame):
+    """Each refused batch was counted as if it had unpacked to the most bytes of a batch: eight used up the limit."""
+    refused = bytearray(batch_of(b"a").records or b"")
+    refused[HEADER_BYTES + 3] = 2  # The offset delta of the only record.
+    struct.pack_into(">I", refused, 17, crc32c(memoryview(refused)[21:]))
+    answers = await append(frame, *[KafkaBatch(topic="t", partition=0, records=bytes(refused))] * 50, batch_of(b"a"))
+    assert [number(one.error) for one in answers] == [87] * 50 + [0]
 
 
 async def test_an_acknowledged_batch_is_no_error_although_its_replica_has_left(

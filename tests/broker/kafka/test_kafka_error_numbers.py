@@ -7,8 +7,9 @@ from typing import get_args
 import pytest
 
 from raftlog import errors
+from raftlog.broker.kafka import consumer_groups_api, fetch_api
 from raftlog.broker.kafka.error_numbers import error_number
-from raftlog.errors import AuthenticationError, AuthorizationError, ErrorCode, RaftlogError
+from raftlog.errors import AuthenticationError, AuthorizationError, ErrorCode, RaftlogError, RetriableError
 from raftlog.model import AclResource
 from raftlog.wire.errors import WireError
 from raftlog.wire.kafka.error_codes import KafkaError
@@ -43,6 +44,27 @@ def test_a_refusal_by_rules_names_the_kind_of_resource(kind: type[RaftlogError])
     assert numbers["group"] == KafkaError.GROUP_AUTHORIZATION_FAILED
     assert numbers["transactional_id"] == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert numbers["cluster"] == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("code", "in_fetch", "in_heartbeat"),
+    [
+        (ErrorCode.BROKER_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_OR_FOLLOWER, KafkaError.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.THROTTLING_QUOTA_EXCEEDED, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.REQUEST_TIMED_OUT, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.NOT_COORDINATOR, None, KafkaError.NOT_COORDINATOR),
+    ],
+)
+def test_consumers_and_members_get_only_retriable_errors_that_they_know(
+    code: ErrorCode, in_fetch: KafkaError | None, in_heartbeat: KafkaError
+) -> None:
+    """Java's consumer ends with an IllegalStateException at another error of Fetch, and a member of KIP-848 for good."""
+    error = RetriableError("again", code=code)
+    if in_fetch is not None:
+        assert fetch_api._for_consumer(error_number(error, "topic")) == in_fetch
+    assert consumer_groups_api._number(error) == in_heartbeat
 
 
 def test_an_error_within_a_response_has_the_same_number() -> None:

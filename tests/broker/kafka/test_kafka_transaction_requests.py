@@ -259,6 +259,25 @@ async def test_partitions_are_added_to_several_transactions_at_once(ask: Ask, ve
     assert state.transaction_state == "Empty", "none of a request's partitions is added if one cannot be"
 
 
+async def test_offsets_beside_those_of_a_topic_that_is_not_there_are_sent_again(ask: Ask):
+    """Kafka's producers are unusable after an error that they do not expect."""
+    who = await begun(ask, "mixed")
+    assert await added(ask, "mixed", who, of(0)) == [0]
+    message = offsets.TxnOffsetCommitRequest(
+        transactional_id="mixed",
+        group_id="g",
+        producer_id=who[0],
+        producer_epoch=who[1],
+        topics=[
+            *OFFSETS,
+            offsets.TxnOffsetCommitRequestTopic(name="missing", partitions=[offsets.TxnOffsetCommitRequestPartition()]),
+        ],
+    )
+    here, missing = (await ask(COMMIT, 5, message)).topics
+    assert missing.partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert here.partitions[0].error_code == E.COORDINATOR_LOAD_IN_PROGRESS
+
+
 async def test_a_request_with_too_many_partitions_is_refused_as_a_whole(ask: Ask):
     who = await begun(ask, "a")
     many = parts.AddPartitionsToTxnRequest(transactions=[one_of("a", who, of(*range(MANY_ELEMENTS)))])

@@ -18,6 +18,7 @@ from raftlog.errors import CorruptBatchError, ErrorCode, InvalidRequestError, Ra
 from raftlog.record import validate_batch
 from raftlog.record.kafka import convert
 from raftlog.record.kafka.convert import from_kafka
+from raftlog.record.kafka.loop import put_number
 
 LIMIT = 1 << 20
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -45,6 +46,35 @@ def with_body(body: bytes, *, count: int, compression: int) -> bytes:
     struct.pack_into(">i", head, 23, count - 1)
     struct.pack_into(">i", head, 57, count)
     return with_checksum(head + body)
+
+
+def with_headers(count: int, each: bytes, *, records: int = 1) -> bytes:
+    """Return records with so many headers each."""
+    out = bytearray()
+    for number in range(records):
+        record = bytearray(2)  # Attributes, and the delta of its time.
+        for field in (number, -1, -1, count):
+            put_number(record, field)
+        record += each * count
+        put_number(out, len(record))
+        out += record
+    return bytes(out)
+
+
+@pytest.mark.parametrize("records", [1, 2_000])
+def test_headers_of_two_bytes_do_not_fill_the_memory(records: int):
+    """8 MiB of zeros are packed in 275 bytes, and took 1.1 GB as headers."""
+    body = with_headers(120_000 // records, b"\0\0", records=records)
+    packed = pa.compress(body, codec="zstd", asbytes=True)
+    error = refusal(with_body(packed, count=records, compression=ZSTD))
+    assert error.code == ErrorCode.INVALID_RECORD
+    assert "at most 100,000 headers" in error.message
+
+
+def test_many_headers_of_some_bytes_are_kept():
+    body = with_headers(110_000, b"\x06abc\x06xyz")
+    batch = from_kafka(with_body(body, count=1, compression=0), max_message_bytes=8 * LIMIT)
+    validate_batch(batch, max_message_bytes=8 * LIMIT)
 
 
 def test_a_wrong_checksum_is_corrupt():
