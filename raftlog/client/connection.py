@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from raftlog import transport
 from raftlog.client.addresses import address_of, parse_bootstrap
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.core.metadata_history import MetadataHistory
+from raftlog.client.core.metadata_requests import of_one_request
 from raftlog.client.loop_affinity import LoopAffinity
 from raftlog.client.options import client_id_of
 from raftlog.client.outage import Outage
@@ -43,8 +44,6 @@ AVOIDED_S = 10.0
 PATIENCE_S = 1.0
 """After a leader has not answered for this long, other brokers are asked whether it still leads."""
 LOOK_EVERY_S = 0.5
-_MAX_QUERY_BYTES = 6_000
-"""Names of topics in one request for metadata: brokers refuse URLs of more than 8 KB."""
 
 
 class Connection:
@@ -157,7 +156,7 @@ class Connection:
             wanted = [topic for topic in topics if self.is_stale(topic, max_age_s=max_age_s)]
             if not wanted:
                 return
-            for some in _of_one_request(wanted):
+            for some in of_one_request(wanted):
                 path = f"{paths.METADATA}?{'&'.join(f'topic={name}' for name in some)}"
                 self._remember(some, await self._newest_metadata(path))
 
@@ -362,18 +361,6 @@ class Connection:
 
     def _avoid(self, address: Address) -> None:
         self._avoided_until[address] = asyncio.get_running_loop().time() + AVOIDED_S
-
-
-def _of_one_request(topics: Iterable[str]) -> Iterator[list[str]]:
-    """Split names of topics into lists that fit a URL each."""
-    some, size = list[str](), 0
-    for topic in topics:
-        if some and size + len(topic) > _MAX_QUERY_BYTES:
-            yield some
-            some, size = [], 0
-        some.append(topic)
-        size += len(topic) + len("&topic=")
-    yield some
 
 
 def _grown(found: TopicInfo, cached: TopicInfo | None) -> TopicInfo:

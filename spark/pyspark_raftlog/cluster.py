@@ -18,6 +18,8 @@ from pyspark_raftlog.offsets import LogEnds
 from pyspark_raftlog.rack_replicas import RackReplicas
 from pyspark_raftlog.wrong_server import NO_BROKERS_ANSWER, NoBrokerError, wrong_server_error
 from raftlog.client.addresses import address_of
+from raftlog.client.core.metadata_history import MetadataHistory
+from raftlog.client.core.metadata_requests import of_one_request
 from raftlog.errors import ErrorCode, NotFoundError, RaftlogError, RetriableError, StaleRouteError
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 from raftlog.runtime import Clock, SystemClock
@@ -64,6 +66,9 @@ class Cluster:
         self._topics: dict[str, TopicInfo] = {}
         self._answered: tuple[Address, ...] = ()
         """The broker that answered last; it is tried first, so that a dead bootstrap address costs one timeout."""
+        self._doubted: tuple[Address, ...] = ()
+        """A broker whose metadata may be old: it is tried last."""
+        self._history = MetadataHistory()
         self._parallel = asyncio.Semaphore(_PARALLEL_REQUESTS)
         self._rack_replicas = RackReplicas(self._clock)
 
@@ -87,6 +92,11 @@ class Cluster:
             return known
 
         return await self._retry(attempt)
+
+    def doubt_metadata(self) -> None:
+        """Ask another broker before the next request: the one that answered last may be cut off from the cluster."""
+        self._topics.clear()
+        self._doubted = self._answered
 
     async def all_topics(self) -> dict[str, TopicInfo]:
         """Describe every topic."""
@@ -379,11 +389,20 @@ class Cluster:
         return self._brokers[info.leader]
 
     async def _metadata(self, names: Collection[str]) -> dict[str, TopicInfo]:
-        query = urlencode([("topic", name) for name in sorted(names)])
-        path = f"{paths.METADATA}?{query}" if query else paths.METADATA
+        """Return the metadata of some topics; none named: of all."""
+        found: dict[str, TopicInfo] = {}
+        for some in of_one_request(sorted(names)):
+            query = urlencode([("topic", name) for name in some])
+            found |= self._learn(await self._newest_metadata(f"{paths.METADATA}?{query}" if query else paths.METADATA))
+        return found
+
+    async def _newest_metadata(self, path: str) -> ClientMetadata:
+        """Return the first broker's answer that is not older than what was seen."""
         failure: RaftlogError | None = None
         foreign: list[tuple[Address, RaftlogError]] = []
-        for address in dict.fromkeys((*self._answered, *self._bootstrap, *self._brokers.values())):
+        older: list[ClientMetadata] = []
+        known = dict.fromkeys((*self._answered, *self._bootstrap, *self._brokers.values()))
+        for address in sorted(known, key=lambda address: address in self._doubted):
             try:
                 answer = await self._session.call(ClientMetadata, "GET", address, path, timeout_ms=REQUEST_TIMEOUT_MS)
             except RetriableError as error:
@@ -391,8 +410,12 @@ class Cluster:
             except NO_BROKERS_ANSWER as error:
                 foreign.append((address, error))
             else:
-                self._answered = (address,)
-                return self._learn(answer)
+                if self._history.takes(answer):
+                    self._answered = (address,)
+                    return answer
+                older.append(answer)
+        if older:
+            return self._history.best_of(older, self._clock.monotonic_ms() / 1000)
         if foreign and failure is None:
             raise await wrong_server_error(self._session, *foreign[0])
         raise failure or RetriableError(f"no broker to ask: {self._bootstrap_text()}")

@@ -30,8 +30,7 @@ from raftlog.record.batch import BatchHeader, iter_batches, verify_payload_crc
 from raftlog.record.control import AbortedBatches, readable_batches
 from raftlog.wire.data import FetchResult
 
-Chunk: TypeAlias = list[tuple[BatchHeader, memoryview]]
-"""The batches of one fetch that may contain records of the range."""
+Batches: TypeAlias = list[tuple[BatchHeader, memoryview]]
 
 PREFETCH = 2
 TARGET_ROWS = 10_000
@@ -39,7 +38,23 @@ TARGET_BYTES = 32 << 20
 """The most bytes of a batch for Spark, if its records are large; Arrow's binary columns end at 2 GB."""
 _MIN_FETCH_BYTES = 64 << 10
 _GUESSED_RECORD_BYTES = 1024
+DOUBT_MS = 10_000
+"""How long a leader may say that a planned offset is beyond its log's end: it may have been replaced, and not know."""
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The batches of one fetch that may contain records of the range.
+
+    Args:
+        from_offset: where the fetch began. Records below it, in the first batch, were read before, or deleted.
+        fetched_bytes: the size of the buffer that the batches keep in memory.
+    """
+
+    from_offset: Offset
+    batches: Batches
+    fetched_bytes: int = 0
 
 
 def read_range(
@@ -64,26 +79,34 @@ def read_range(
     shaper = BatchShaper(schema, wanted.topic_partition)
     try:
         chunks = iter(lambda: loop.run(fetch.take()), None)
-        yield from map(shaper.shape, coalesce(records_in(wanted, chunks, times)))
+        yield from map(shaper.shape, coalesce(rows_in(wanted, chunks, times)))
     finally:
         pump.cancel()  # Spark stops early on a limit: fetch nothing more.
 
 
-def records_in(
+def rows_in(
     wanted: OffsetRange, chunks: Iterable[Chunk], times: AllowedValues = ANYTHING
-) -> Iterator[pa.RecordBatch]:
-    """Decode the records inside the range: verified batches may begin before it and end after it."""
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield the records inside the range, and how many further bytes they keep in memory."""
     for chunk in chunks:
-        for header, view in chunk:
-            if header.base_offset >= wanted.end or header.max_timestamp < times.low:
-                continue
-            batch = to_arrow_with_offsets(header, view, from_offset=wanted.start)
-            if header.next_offset > wanted.end:
-                batch = batch.slice(0, pc.sum(pc.less(batch.column("offset"), wanted.end)).as_py() or 0)
-            if times != ANYTHING:  # By value: Spark pickles what a task reads.
-                batch = _at_times(batch, times)
-            if batch.num_rows:
-                yield batch
+        held = max(0, chunk.fetched_bytes - sum(header.batch_length for header, _ in chunk.batches))
+        for batch in records_in(wanted, chunk, times):
+            yield batch, held
+            held = 0
+
+
+def records_in(wanted: OffsetRange, chunk: Chunk, times: AllowedValues = ANYTHING) -> Iterator[pa.RecordBatch]:
+    """Decode the records inside the range: verified batches may begin before it and end after it."""
+    for header, view in chunk.batches:
+        if header.base_offset >= wanted.end or header.max_timestamp < times.low:
+            continue
+        batch = to_arrow_with_offsets(header, view, from_offset=max(wanted.start, chunk.from_offset))
+        if header.next_offset > wanted.end:
+            batch = batch.slice(0, pc.sum(pc.less(batch.column("offset"), wanted.end)).as_py() or 0)
+        if times != ANYTHING:  # By value: Spark pickles what a task reads.
+            batch = _at_times(batch, times)
+        if batch.num_rows:
+            yield batch
 
 
 def _at_times(batch: pa.RecordBatch, times: AllowedValues) -> pa.RecordBatch:
@@ -92,14 +115,17 @@ def _at_times(batch: pa.RecordBatch, times: AllowedValues) -> pa.RecordBatch:
     return batch.filter(pc.and_(pc.greater_equal(stamps, times.low), pc.less_equal(stamps, times.high)))
 
 
-def coalesce(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Group consecutive batches up to `TARGET_ROWS` or `TARGET_BYTES`, to reduce Spark's cost per batch."""
+def coalesce(batches: Iterable[tuple[pa.RecordBatch, int]]) -> Iterator[list[pa.RecordBatch]]:
+    """Group consecutive batches up to `TARGET_ROWS` or `TARGET_BYTES`, to reduce Spark's cost per batch.
+
+    A few records of a fetch keep the whole of its buffer in memory, so all of that counts.
+    """
     group: list[pa.RecordBatch] = []
     rows = size = 0
-    for batch in batches:
+    for batch, held in batches:
         group.append(batch)
         rows += batch.num_rows
-        size += batch.nbytes
+        size += batch.nbytes + held
         if rows >= TARGET_ROWS or size >= TARGET_BYTES:
             yield group
             group, rows, size = [], 0, 0
@@ -119,9 +145,9 @@ class FetchSize:
         average = self.bytes / self.records if self.records else _GUESSED_RECORD_BYTES
         return min(self.limit_bytes, max(_MIN_FETCH_BYTES, int(1.25 * average * wanted)))
 
-    def learn(self, chunk: Chunk) -> None:
-        self.records += sum(header.record_count for header, _ in chunk)
-        self.bytes += sum(header.batch_length for header, _ in chunk)
+    def learn(self, batches: Batches) -> None:
+        self.records += sum(header.record_count for header, _ in batches)
+        self.bytes += sum(header.batch_length for header, _ in batches)
 
 
 @dataclass
@@ -131,6 +157,8 @@ class RangeFetch:
     options: SourceOptions
     wanted: OffsetRange
     topic_id: str = ""
+    _doubted_since_s: float | None = None
+    """Since when leaders have said that the next offset is out of range."""
     _queue: asyncio.Queue[Chunk | Exception | None] = field(default_factory=lambda: asyncio.Queue(PREFETCH))
 
     async def take(self) -> Chunk | None:
@@ -159,17 +187,40 @@ class RangeFetch:
         """Return the next chunk and the offset after it. The chunk is empty where lost records were skipped."""
         max_bytes = size.for_records(self.wanted.end - offset)
         try:
-            result, chunk = await self._fetch(cluster, offset, max_bytes)
-        except (OffsetOutOfRangeError, NotFoundError) as error:
-            return await self._skip_lost(cluster, offset, error), []
-        size.learn(chunk)
-        next_offset = chunk[-1][0].next_offset
+            result, batches, fetched_bytes = await self._fetch(cluster, offset, max_bytes)
+        except OffsetOutOfRangeError as error:
+            if await self._may_be_readable(cluster, offset):
+                return offset, Chunk(offset, [])
+            return await self._skip_lost(cluster, offset, error), Chunk(offset, [])
+        except NotFoundError as error:
+            return await self._skip_lost(cluster, offset, error), Chunk(offset, [])
+        self._doubted_since_s = None
+        size.learn(batches)
+        next_offset = batches[-1][0].next_offset
         if next_offset <= offset:
             raise RaftlogError(f"{self.wanted.topic_partition}: fetched from {offset}, received only to {next_offset}")
         # Markers and aborted records occupy offsets: skipping them loses nothing.
-        return next_offset, list(readable_batches(chunk, AbortedBatches(result.aborted), from_offset=offset))
+        readable = list(readable_batches(batches, AbortedBatches(result.aborted), from_offset=offset))
+        return next_offset, Chunk(offset, readable, fetched_bytes)
 
-    async def _fetch(self, cluster: Cluster, offset: Offset, max_bytes: int) -> tuple[FetchResult, Chunk]:
+    async def _may_be_readable(self, cluster: Cluster, offset: Offset) -> bool:
+        """Return whether an offset that a leader refused may be read now: that leader may have been replaced.
+
+        It was readable when the range was planned. Below the log's start it was deleted, and is lost.
+        """
+        loop = asyncio.get_running_loop()
+        self._doubted_since_s = self._doubted_since_s or loop.time()
+        cluster.doubt_metadata()
+        ends = (await cluster.log_ends((self.wanted.topic_partition,), self.options.isolation))[
+            self.wanted.topic_partition
+        ]
+        patience_s = min(DOUBT_MS, self.options.timeout_ms) / 1000
+        if offset < ends.log_start_offset or loop.time() - self._doubted_since_s > patience_s:
+            return False
+        await asyncio.sleep(0.1)
+        return True
+
+    async def _fetch(self, cluster: Cluster, offset: Offset, max_bytes: int) -> tuple[FetchResult, Batches, int]:
         """Fetch until records arrive: the range was readable when planned, but a new leader may need a moment.
 
         Raises:
@@ -190,7 +241,8 @@ class RangeFetch:
                     )
                     try:
                         if data:
-                            return result, self._verified(data)
+                            return result, self._verified(data), len(data)
+                        cluster.doubt_metadata()  # The range was readable: this leader may have been replaced.
                     except CorruptBatchError as error:
                         if check_crcs:
                             raise
@@ -202,12 +254,12 @@ class RangeFetch:
                 f"to {self.wanted.end} was readable before; is the leader isolated from its followers?"
             ) from None
 
-    def _verified(self, data: memoryview) -> Chunk:
-        chunk = list(iter_batches(data))
-        for header, view in chunk:
+    def _verified(self, data: memoryview) -> Batches:
+        batches = list(iter_batches(data))
+        for header, view in batches:
             if header.base_offset < self.wanted.end:
                 verify_payload_crc(header, view)
-        return chunk
+        return batches
 
     async def _skip_lost(self, cluster: Cluster, offset: Offset, error: RaftlogError) -> Offset:
         """Return where to continue after a loss, if losses are allowed."""

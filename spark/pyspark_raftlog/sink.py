@@ -70,12 +70,14 @@ class SinkOptions(ConnectionOptions):
     def batch_id(self) -> str | None:
         """The transactional id of a batch write: writes to several topics in one micro-batch need different ids.
 
+        With topics from the column `topic` only, all writes of a micro-batch have one id: of several, one counts.
+
         Raises:
             ConfigError: the id is too long.
         """
         if self.transactional_id is None:
             return None
-        name = f"{self.transactional_id}/{self.topic or '*'}"
+        name = f"{self.transactional_id}/{self.topic or ','.join(self.table) or '*'}"
         if len(name.encode()) > MAX_ID_BYTES:
             raise ConfigError(
                 f"option 'transactionalId': expected at most {MAX_ID_BYTES} bytes together with the topic's name, "

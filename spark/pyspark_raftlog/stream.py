@@ -121,6 +121,10 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
     @plain_errors()
     def partitions(self, start: JsonPositions, end: JsonPositions) -> list[RangePartition]:
+        if start == end and BEGIN in end and self._begin is None:
+            # A restart whose first batch was logged, and not committed: the stream begins where that batch did,
+            # whatever the options say now. Spark asks for it after this call.
+            self._begin = end[BEGIN]
         if start != end:
             start = end.get(BEGIN, start)  # A first batch that is repeated: `latest` may have moved since.
         # With the position's topic ids: a batch that is planned again reads the same topics.

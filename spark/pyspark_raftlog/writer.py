@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -127,6 +128,7 @@ def _write_rows(
     loop = background()
     cluster = loop.cluster(options)
     if work is not None and loop.run(commits.is_done(cluster, work)):
+        deque(batches, maxlen=0)  # Spark commits the state of an aggregation only once all of its rows were taken.
         return Written(0, work, was_done=True)
     writing: WriteAttempt | None = None
     clock, records = SystemClock(), 0

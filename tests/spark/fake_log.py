@@ -115,6 +115,11 @@ class FakeLog:
         self.traceparents: list[str] = []
         """Of produce requests."""
         self.leaderless = False
+        self.broker_id = self.leader_id = 1
+        """This broker, and the leader of every partition as it knows."""
+        self.metadata_offset = 1
+        self.others: dict[int, str] = {}
+        """Further brokers of its metadata: URLs by id."""
         self.lose_answers = 0
         """So many produce requests take effect, and their answers are lost."""
         self._producers = 100
@@ -208,14 +213,17 @@ class FakeLog:
         names = request.query.getall("topic", list(self.topics))
         answer = ClientMetadata(
             cluster_id="fake",
-            metadata_offset=1,
-            brokers=(BrokerInfo(broker_id=1, url=self.url),),
+            metadata_offset=self.metadata_offset,
+            brokers=tuple(
+                BrokerInfo(broker_id=broker_id, url=url)
+                for broker_id, url in ({self.broker_id: self.url} | self.others).items()
+            ),
             topics=tuple(self._describe(name) for name in names if name in self.topics),
         )
         return web.Response(body=encode_json(answer), content_type=media.JSON)
 
     def _describe(self, name: str) -> TopicInfo:
-        leader = -1 if self.leaderless else 1
+        leader = -1 if self.leaderless else self.leader_id
         partitions = tuple(
             PartitionInfo(partition=i, leader=leader, leader_epoch=0, replicas=(1,), isr=(1,))
             for i in range(len(self.topics[name]))

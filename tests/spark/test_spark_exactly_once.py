@@ -74,6 +74,14 @@ def test_a_batch_that_spark_does_again_after_its_commit_is_not_written_again(out
     assert stored(out) == list("abcdef")
 
 
+def test_the_rows_of_a_batch_that_was_done_before_are_taken_all_the_same(out):
+    """Spark commits the state of an aggregation when its rows have been read to their end."""
+    _commit(options(out), [task(out, "0.0", "abc")])
+    rows = iter([pa.record_batch([pa.array(["x"])], ["value"])] * 3)
+    assert write_rows(options(out), {"value": "value"}, rows, WORK, Attempt("0.0")).was_done
+    assert next(rows, None) is None
+
+
 def test_a_commit_without_an_answer_tells_of_the_doubt(out):
     """The user of a batch query would run it again, and have its rows twice."""
     messages = [task(out, "0.0", "abc")]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from fake_log import FakeLog
 
 from pyspark_raftlog import fetch
 from pyspark_raftlog.background import background, close_background
-from pyspark_raftlog.fetch import FetchSize, read_range, records_in
+from pyspark_raftlog.fetch import TARGET_BYTES, Chunk, FetchSize, coalesce, read_range, records_in, rows_in
 from pyspark_raftlog.offsets import LogEnds, OffsetRange
 from pyspark_raftlog.options import SourceOptions, parse_options
 from pyspark_raftlog.pushdown import ANYTHING
@@ -63,10 +64,10 @@ def test_exactly_the_range_is_read(topic, start, end):
 
 def test_rows_without_a_filter_are_those_of_the_batch_and_no_copies():
     batch = build_batch([NewRecord(b"%d" % n) for n in range(10)])
-    chunk = [(parse_header(batch), memoryview(batch))]
+    chunk = Chunk(0, [(parse_header(batch), memoryview(batch))])
 
-    (plain,) = records_in(OffsetRange("t", 0, 0, 10), [chunk])
-    (pickled,) = records_in(OffsetRange("t", 0, 0, 10), [chunk], pickle.loads(pickle.dumps(ANYTHING)))
+    (plain,) = records_in(OffsetRange("t", 0, 0, 10), chunk)
+    (pickled,) = records_in(OffsetRange("t", 0, 0, 10), chunk, pickle.loads(pickle.dumps(ANYTHING)))
 
     values = [rows.column("value").buffers()[2].address for rows in (plain, pickled)]
     assert values[0] == values[1]
@@ -147,6 +148,44 @@ def test_deleted_records_are_an_error_or_skipped(topic):
 
     assert offsets_of(topic, 15, 60, failOnDataLoss="false") == list(range(40, 60))
     assert offsets_of(topic, 15, 30, failOnDataLoss="false") == []
+    topic.delete_before("t", 45)  # Inside a batch, which a broker sends as a whole.
+    assert offsets_of(topic, 15, 60, failOnDataLoss="false") == list(range(45, 60))
+
+
+def test_a_few_records_count_with_the_buffer_that_they_keep():
+    """Most of a read_committed range may be aborted: the rest of each fetch is kept as long as its records are."""
+    batch = build_batch([NewRecord(b"%d" % n) for n in range(10)])
+    sparse = Chunk(0, [(parse_header(batch), memoryview(batch))], fetched_bytes=TARGET_BYTES // 4)
+
+    groups = list(coalesce(rows_in(OffsetRange("t", 0, 0, 10), [sparse] * 10)))
+
+    assert [len(group) for group in groups] == [5, 5]
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("start", [60, 40, 50])
+def test_a_leader_that_was_replaced_and_does_not_know_loses_nothing(topic, start: int, fails: str):
+    """A cut-off broker still answers: its log ends early, and its metadata names itself. It is the first bootstrap."""
+    with FakeLog() as successor:
+        successor.create("t")
+        successor.topic_ids["t"] = topic.topic_ids["t"]
+        successor.topics["t"] = [replace(topic.topics["t"][0])]
+        successor.broker_id = successor.leader_id = 2
+        successor.metadata_offset, successor.others = 2, {1: topic.url}
+        topic.others = {2: successor.url}
+        old = topic.topics["t"][0]
+        old.batches, old.high_watermark = old.batches[:5], 50
+
+        assert offsets_of(topic, start, 100, failOnDataLoss=fails, timeoutMs="20000") == list(range(start, 100))
+
+
+def test_many_topics_are_described_by_several_requests(topic):
+    """A broker takes URLs of 8 kB."""
+    names = [f"a-topic-with-a-name-of-some-length-{number}" for number in range(400)]
+    for name in names:
+        topic.create(name)
+    loop = background()
+    assert set(loop.run(loop.cluster(options(topic)).topics(names))) == set(names)
 
 
 def test_a_topic_created_again_is_a_loss(topic):

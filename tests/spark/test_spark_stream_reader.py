@@ -88,6 +88,23 @@ def test_a_first_batch_that_is_done_again_begins_where_it_began(topic):
     assert task.ranges == (OffsetRange("t", 0, 35, 125),)
 
 
+@pytest.mark.parametrize("starting", ['{"t": {"0": 10, "1": -2}}', "latest"])
+def test_a_stream_that_died_in_its_first_batch_begins_there_although_its_topic_grew(topic, starting):
+    """Spark shows the logged end before it asks for the beginning. By the options, the new partition was missing."""
+    killed = reader(topic, startingOffsets=starting)
+    begin = killed.initialOffset()
+    topic.append("t", [b"x"] * 5, 0)
+    end = json.loads(json.dumps(killed.latestOffset(begin, ALL)))
+    topic.add_partition("t")
+    topic.append("t", [b"x"] * 5, 2)
+
+    again = reader(topic, startingOffsets=starting)
+    assert again.partitions(end, end) == []
+    assert again.initialOffset() == begin
+    assert again.partitions(again.initialOffset(), end) == killed.partitions(begin, end)
+    assert offsets(again.latestOffset(end, ALL)) == {"t": {"0": 35, "1": 10, "2": 5}}
+
+
 def test_a_stream_that_waits_after_its_first_batch_reads_it_no_more(topic, monkeypatch):
     monkeypatch.setattr(stream, "IDLE_WAIT_MS", 10)
     waiting = reader(topic)

@@ -70,7 +70,8 @@ def test_a_write_in_foreach_batch_is_one_with_its_micro_batch(spark, log, tmp_pa
     assert [record.value for record in log.records("out")] == [b"%d" % n for n in range(30)]
 
 
-def test_writes_to_two_topics_in_foreach_batch_may_have_one_transactional_id(spark, log, tmp_path):
+@pytest.mark.parametrize("option", ["topic", "subscribe"], ids=["topics", "tables"])
+def test_writes_to_two_topics_in_foreach_batch_may_have_one_transactional_id(spark, log, tmp_path, option):
     """Each micro-batch is done twice, as after a driver's death; the second topic had nothing, without a word."""
     log.create("in")
     log.append("in", [b"%d" % n for n in range(30)])
@@ -82,7 +83,7 @@ def test_writes_to_two_topics_in_foreach_batch_may_have_one_transactional_id(spa
 
     def both(frame, _):
         for topic in ("left", "right") * 2:
-            sink = frame.select("value").write.format("raftlog").options(bootstrap=log.url, topic=topic)
+            sink = frame.select("value").write.format("raftlog").options(bootstrap=log.url).option(option, topic)
             sink.option("transactionalId", "mine").mode("append").save()
 
     query = source.load().writeStream.foreachBatch(both).option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -60,7 +60,7 @@ def test_a_refusal_by_rules_names_the_kind_of_resource(kind: type[RaftlogError])
 def test_consumers_and_members_get_only_retriable_errors_that_they_know(
     code: ErrorCode, in_fetch: KafkaError | None, in_heartbeat: KafkaError
 ) -> None:
-    """Java's consumer ends with an IllegalStateException at another error of Fetch, and a member of KIP-848 for good."""
+    """Java's consumer ends at another error of Fetch, by an IllegalStateException, and a member of KIP-848 for good."""
     error = RetriableError("again", code=code)
     if in_fetch is not None:
         assert fetch_api._for_consumer(error_number(error, "topic")) == in_fetch
