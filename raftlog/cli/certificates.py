@@ -119,6 +119,16 @@ class CertificateAuthority:
         return certificate, key
 
 
+def require_hosts(hosts: Sequence[str]) -> None:
+    """Raise if one is neither a host name nor an IP address.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    for host in hosts:
+        _general_name(host)
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner may read, never readable by others in between."""
     beside = path.with_name(f".{path.name}.new")

@@ -64,6 +64,7 @@ def up(controllers: int | None, brokers: int | None, port: int | None, detach: b
         if secure:
             from raftlog.cli.security import secure as make_secure  # noqa: PLC0415  (few clusters are)
 
+            cluster.require_stopped()  # Running nodes would go on without what their files then say.
             make_secure(cluster, ADMIN)
         cluster.start()
         leave_running = False

@@ -118,12 +118,22 @@ class ExportFolder:
 
         Raises:
             OffsetOutOfRangeError: records after the last part were deleted before they were exported.
+            InvalidRequestError: the existing parts begin above a span, so that its first records would be missing.
         """
         done: dict[int, Offset] = {}
+        begun: dict[int, Offset] = {}
         for entry in self.path.iterdir():
             if found := self._name.fullmatch(entry.name):
-                number, _, end = map(int, found.groups())
+                number, start, end = map(int, found.groups())
                 done[number] = max(end, done.get(number, 0))
+                begun[number] = min(start, begun.get(number, start))
+        for span in spans:
+            first = begun.get(span.partition.partition)
+            if first is not None and max(span.start, span.log_start) < first:
+                raise InvalidRequestError(
+                    f"{span.partition}: the files in {self.path} begin at offset {first}, and now offsets from "
+                    f"{max(span.start, span.log_start)} on are to be exported: name another folder"
+                )
         return [_behind(span, done.get(span.partition.partition), accept_gaps=accept_gaps) for span in spans]
 
     def _require_same(self, topic_id: str) -> None:

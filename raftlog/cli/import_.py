@@ -46,7 +46,11 @@ def _headers(context: click.Context, parameter: click.Parameter, values: Sequenc
 @click.option("--partition", metavar="COLUMN", help="Their partition. Default: by the key.")
 @click.option("--header", "headers", metavar="NAME=COLUMN", multiple=True, callback=_headers, help="May be repeated.")
 @click.option("--skip-rows", type=click.IntRange(min=0), default=0, help="Skip this many rows of the first file.")
-@click.option("--transactional-id", metavar="ID", help="Each row exactly once, however often the command is repeated.")
+@click.option(
+    "--transactional-id",
+    metavar="ID",
+    help="Each row exactly once, however often the command is repeated, at least once a week.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as one line of JSON.")
 @compression_option
 @bootstrap_option
@@ -170,6 +174,8 @@ class _Import:
             else:
                 self._sources[0].done = self._skip_rows
             for source in self._sources:
+                if self._transactional_id is not None:
+                    await self._keep_position(producer, source)
                 await self._import(producer, source)
                 source.whole = True
 
@@ -178,6 +184,12 @@ class _Import:
             for source in self._sources:
                 offsets = await asking.group_offsets(self._group(source))
                 source.done = offsets.get(TopicPartition(self._topic, 0), 0)
+
+    async def _keep_position(self, producer: Producer, source: _Source) -> None:
+        """Commit a position again: without a commit it expires after `group.offsets_retention_ms`."""
+        if source.done:
+            async with producer.transaction() as transaction:
+                await transaction.send_offsets({(self._topic, 0): source.done}, self._group(source))
 
     def _group(self, source: _Source) -> str:
         return f"import.{self._transactional_id}.{source.path.name}"

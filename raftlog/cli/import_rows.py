@@ -74,7 +74,18 @@ class Restored:
 
     @staticmethod
     def record(row: Mapping[str, Any]) -> RowRecord:
-        """Return the record of a row; see `Mapped.record`."""
+        """Return the record of a row; see `Mapped.record`.
+
+        Raises:
+            InvalidRequestError: the row is not like those that `raftlog export` writes, as the file's first row is.
+        """
+        if not Restored.fits(list(row)):
+            odd = min(row.keys() - EXPORTED, default="")
+            raise InvalidRequestError(
+                "its columns are not those of `raftlog export`, as the columns of the first row are: "
+                + (f"it has {odd!r}" if odd else "it has no 'value'")
+                + "; name the columns with --value and --key"
+            )
         return RowRecord(
             value=_decoded("value", row.get("value"), row.get("value_encoding")),
             key=_decoded("key", row.get("key"), row.get("key_encoding")),

@@ -153,12 +153,7 @@ class LocalCluster:
             ClusterError: a node is running already.
             PortInUseError, ConfigError: nothing was started.
         """
-        if running := self.running():
-            raise ClusterError(
-                f"the cluster in {self.data} is running already ({', '.join(running)}); "
-                f"see raftlog dev status --data {self.data}, or stop it with raftlog dev down --data {self.data}"
-            )
-        require_free_ports(self._nodes.values())
+        self.require_stopped()
         write_files(self.data, self._state, self._nodes)
         try:
             for name in self.names:
@@ -166,6 +161,20 @@ class LocalCluster:
         except BaseException:
             self.stop()
             raise
+
+    def require_stopped(self) -> None:
+        """Raise if a node runs, or a port is in use: the cluster can be changed, and started.
+
+        Raises:
+            ClusterError: a node is running already.
+            PortInUseError: another process listens where a node would.
+        """
+        if running := self.running():
+            raise ClusterError(
+                f"the cluster in {self.data} is running already ({', '.join(running)}); "
+                f"see raftlog dev status --data {self.data}, or stop it with raftlog dev down --data {self.data}"
+            )
+        require_free_ports(self._nodes.values())
 
     def start_node(self, name: str) -> None:
         """Start one node with its current `node.toml`. Does not wait: see `wait_ready`.

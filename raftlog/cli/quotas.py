@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -62,7 +63,7 @@ def alter(
     request_percentage is the percentage of the event loop's time.
     """
     try:
-        limits = {name: None if value is None else float(value) for name, value in changes(configs, removed).items()}
+        limits = {name: None if value is None else _limit(value) for name, value in changes(configs, removed).items()}
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--config") from None
 
@@ -74,6 +75,18 @@ def alter(
     enforced_for = run(work())
     told = f"done; {enforcement(enforced_for)}"
     print_done(told, as_json, user=user, client_id=client_id, limits=limits, enforced_for=enforced_for)
+
+
+def _limit(value: ConfigValue) -> float:
+    """Return a limit.
+
+    Raises:
+        ValueError: it is no finite number. To remove a limit, --unset names it.
+    """
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value} is not a finite number; --unset removes a limit")
+    return number
 
 
 def enforcement(enforced_for: str) -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftlog.cli.certificates import CertificateAuthority, Subject, write_private
-from raftlog.cli.client_profiles import write_profiles
+from raftlog.cli.certificates import CertificateAuthority, Subject, require_hosts, write_private
+from raftlog.cli.client_profiles import FILE, write_profiles
 from raftlog.cli.cluster_plan import to_toml
 from raftlog.cli.shared import json_option, print_done
 from raftlog.errors import ConfigError
@@ -126,8 +126,10 @@ def init(folder: Path, wanted: _Wanted, as_json: bool) -> None:
     """
     if not wanted.nodes:
         raise click.UsageError("name the nodes: --node broker-1=HOST --node controller-101=HOST ...")
-    authority = CertificateAuthority(folder)
     with _as_usage():
+        authority = CertificateAuthority(folder)
+        if not authority.exists:
+            _require_none(folder, wanted)
         authority.create(f"raftlog {wanted.cluster_id}")
         write_private(folder / "cluster.key", secrets.token_hex(_KEY_BYTES).encode())
         _issue_all(authority, wanted)
@@ -141,6 +143,21 @@ def init(folder: Path, wanted: _Wanted, as_json: bool) -> None:
         folder=str(folder),
         certificates=wanted.names,
     )
+
+
+def _require_none(folder: Path, wanted: _Wanted) -> None:
+    """Raise if a file exists that would be replaced, or a host is none: before anything is made.
+
+    Raises:
+        ConfigError: with what is there.
+    """
+    for _, _, hosts in wanted.nodes:
+        require_hosts(hosts.split(","))
+    made = [folder / "cluster.key", folder / FILE]
+    made += [folder / f"{kind}-{number}" for kind, number, _ in wanted.nodes]
+    made += [folder / "users" / f"{user}.key" for user in (*wanted.admins, *wanted.users)]
+    if existing := [path for path in made if path.exists()]:
+        raise ConfigError(f"{existing[0]} exists already, and is not replaced: name another --dir, or move it away")
 
 
 def _write_profiles(folder: Path, nodes: Sequence[tuple[str, str, str]], users: Sequence[str]) -> Path | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from raftlog.cli.storage_check import check_data_folder, total_bytes
 from raftlog.client import Admin
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.partition.storage.damage_truncation import cut_at_damage
-from raftlog.partition.storage.data_dir import DataDir, in_use
+from raftlog.partition.storage.data_dir import DataDir, kept_unused
 from raftlog.partition.storage.fsck import Finding
 from raftlog.runtime import new_uuid_hex
 from raftlog.wire.admin import LogDirsResponse, ScrubResponse
@@ -69,11 +70,9 @@ def check(context: click.Context, folders: tuple[Path, ...], as_json: bool) -> N
 
     Exit code 1 if a file is damaged. A note is something that the next start repairs by itself.
     """
-    for folder in folders:
-        _require_unused(folder)
     findings = list[Finding]()
     columns = (TextColumn("checking"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with _unused(*folders), Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=sum(map(total_bytes, folders)))
         for folder in folders:
             findings += check_data_folder(folder, lambda count: progress.advance(task, count))
@@ -112,18 +111,22 @@ def scrub(
     """Have running brokers read their logs from disk now and check every batch, as they do by themselves every week.
 
     What is damaged is repaired from other replicas. It goes on if this command is interrupted; how fast, each broker's
-    log_scrub_bytes_per_second says. Exit code 1 if something damaged is left.
+    log_scrub_bytes_per_second says. Exit code 1 if something damaged is left, or a log could not be
+    read.
     """
 
     async def work() -> _Scrubbed:
         async with admin(bootstrap) as client:
             begun = await client.scrub(brokers or None, topics)
-            return _Scrubbed(begun, []) if no_wait else await _follow(client, begun)
+            return _Scrubbed(begun, []) if no_wait else await _follow(client, begun, topics)
 
     done = run(work())
     damaged = [] if no_wait else done.damaged(topics)
     if as_json:
-        print_json({"ok": not damaged, "brokers": [asdict(each) for each in done.progress], "damaged": damaged})
+        ok = not damaged and not done.failed
+        print_json(
+            {"ok": ok, "brokers": [asdict(each) for each in done.progress], "damaged": damaged, "unread": done.failed}
+        )
     elif no_wait:
         left = sum(each.bytes_left for each in done.progress)
         click.echo(f"{plural(len(done.progress), 'broker')} checking {left:,} bytes")
@@ -133,7 +136,9 @@ def scrub(
             [tuple(row.values()) for row in damaged],
             empty="nothing is damaged" + (f"; {plural(done.found, 'damage')} found and repaired" if done.found else ""),
         )
-    context.exit(1 if damaged else 0)
+        if done.failed:
+            click.echo(f"{plural(done.failed, 'log')} could not be read; the log of the broker says why", err=True)
+    context.exit(1 if damaged or done.failed else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,8 @@ class _Scrubbed:
     progress: list[ScrubResponse]
     log_dirs: list[LogDirsResponse]
     found: int = 0
+    failed: int = 0
+    """How many logs could not be read to their end."""
 
     def damaged(self, topics: Sequence[str]) -> list[dict[str, object]]:
         rows = list[tuple[int, str, int, str]]()
@@ -157,7 +164,7 @@ class _Scrubbed:
         return [dict(zip(names, row, strict=True)) for row in sorted(rows) if not topics or row[1] in topics]
 
 
-async def _follow(client: Admin, begun: list[ScrubResponse]) -> _Scrubbed:
+async def _follow(client: Admin, begun: list[ScrubResponse], topics: Sequence[str]) -> _Scrubbed:
     """Wait until the requested logs are checked, and all damage is repaired or known to be lost."""
     brokers = [each.broker_id for each in begun]
     now, total = begun, sum(each.bytes_left for each in begun)
@@ -171,15 +178,17 @@ async def _follow(client: Admin, begun: list[ScrubResponse]) -> _Scrubbed:
             progress.update(task, completed=total - sum(each.bytes_left for each in now))
     found = sum(each.damage_found for each in now) - sum(each.damage_found for each in begun)
     log_dirs = await client.log_dirs(brokers)
-    while found and any(_is_under_repair(broker) for broker in log_dirs):
+    while found and any(_is_under_repair(broker, topics) for broker in log_dirs):
         await asyncio.sleep(_LOOK_S)
         log_dirs = await client.log_dirs(brokers)
-    return _Scrubbed(now, log_dirs, found)
+    failed = sum(each.checks_failed for each in now) - sum(each.checks_failed for each in begun)
+    return _Scrubbed(now, log_dirs, found, failed)
 
 
-def _is_under_repair(broker: LogDirsResponse) -> bool:
+def _is_under_repair(broker: LogDirsResponse, topics: Sequence[str]) -> bool:
     replicas = [replica for folder in broker.log_dirs for replica in folder.replicas]
-    return any(replica.damage and not replica.lost_batches for replica in replicas)
+    wanted = [replica for replica in replicas if not topics or replica.topic in topics]
+    return any(replica.damage and not replica.lost_batches for replica in wanted)
 
 
 @command.command("cut")
@@ -191,16 +200,23 @@ def cut(folder: Path, yes: bool) -> None:
     For the last replica of a partition, as a last resort: records after the damage are lost.
     """
     folder = folder.absolute()
-    _require_unused(folder.parent.parent)
-    if not yes:
-        click.confirm(f"All records after the first damage in {folder.name} will be lost. Continue?", abort=True)
-    try:
-        end, aside = cut_at_damage(folder)
-    except RaftlogError as error:
-        raise failure(error) from None
+    with _unused(folder.parent.parent):
+        if not yes:
+            click.confirm(f"All records after the first damage in {folder.name} will be lost. Continue?", abort=True)
+        try:
+            end, aside = cut_at_damage(folder)
+        except RaftlogError as error:
+            raise failure(error) from None
     click.echo(f"{folder} ends at offset {end} now; the damaged log is at {aside}")
 
 
-def _require_unused(folder: Path) -> None:
-    if in_use(folder):
-        raise failure(ConfigError(f"{folder} is in use by another process; stop the node first"))
+@contextmanager
+def _unused(*folders: Path) -> Iterator[None]:
+    """Keep nodes from starting on some data folders meanwhile, also while the operator is asked."""
+    with ExitStack() as kept:
+        for folder in folders:
+            try:
+                kept.enter_context(kept_unused(folder))
+            except ConfigError as error:
+                raise failure(error) from None
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -11,6 +12,7 @@ from raftlog import wire
 from raftlog.client.connection import Connection
 from raftlog.client.options import known_options
 from raftlog.client.security import Security
+from raftlog.errors import ConfigError
 from raftlog.model import Acl, AclOperation, AclResource, Quota
 from raftlog.wire import paths
 
@@ -177,7 +179,12 @@ class SecurityAdmin:
             user: the user's name; `*` means users without a quota of their own. `ANONYMOUS`: clients without
                 credentials.
             client_id: the client id; `*` means client ids without a quota of their own.
+
+        Raises:
+            ConfigError: a limit is not finite. In JSON it would be null, which removes the limit.
         """
+        if odd := [name for name, value in limits.items() if value is not None and not math.isfinite(value)]:
+            raise ConfigError(f"{odd[0]}: expected a finite number, or None to remove it, received {limits[odd[0]]}")
         request = wire.admin.QuotaRequest(user=user, client_id=client_id, limits=limits)
         await self._connection.ask_any(wire.admin.QuotasResponse, "PATCH", paths.QUOTAS, message=request)
 

@@ -58,6 +58,8 @@ class Scrubber:
         self.checked_bytes = 0
         self.found = 0
         """How many damaged places this scrubber has found."""
+        self.failed = 0
+        """How many checks ended because a log could not be read."""
 
     @property
     def longest_unchecked_ms(self) -> int:
@@ -145,6 +147,7 @@ class Scrubber:
                 await asyncio.to_thread(state.save)
         except (RaftlogError, OSError) as error:
             _log.warning("%s cannot be checked: %s", replica.assignment.topic_partition, error)
+            self.failed += 1
             self._retry_at_ms[key] = self._clock.monotonic_ms() + int(1000 * LONGEST_LOOK_S)
             self._requested.discard(key)
             return

@@ -235,6 +235,8 @@ class ScrubResponse:
     """How many damaged batches were found since the broker started."""
     longest_unchecked_ms: int
     """The age of the oldest check among all replicas."""
+    checks_failed: int = 0
+    """How many checks since the broker started ended because a log could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import csv
 import errno
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -80,6 +81,26 @@ def test_a_folder_is_gone_on_with(shared_cluster: LocalCluster, topic: str, tmp_
 
     read = duckdb.sql(f"SELECT count(*), count(DISTINCT \"offset\") FROM '{to}/*.parquet'").fetchall()
     assert read == [(13, 13)]
+
+
+def test_a_folder_that_begins_later_is_not_said_to_have_everything(
+    shared_cluster: LocalCluster, topic: str, tmp_path: Path
+):
+    to, now = tmp_path / "parts", datetime.now(UTC)
+    with Producer(shared_cluster.bootstrap) as producer:
+        for number in range(10):
+            time = now - timedelta(hours=2 if number < 4 else 1)
+            producer.send(topic, b"%d" % number, partition=1, timestamp=time)
+    start = (now - timedelta(minutes=90)).isoformat()
+    assert export(topic, "--to", to, "--from", start).exit_code == 0
+    assert names(to) == [f"{topic}-0-0-10.parquet", f"{topic}-1-4-10.parquet"]
+    refused = export(topic, "--to", to)
+    assert refused.exit_code == 1
+    said = " ".join(refused.stderr.split())
+    assert "begin at offset 4, and now offsets from 0 on are to be exported: name another folder" in said
+    send(shared_cluster, topic, 10, 12)
+    assert export(topic, "--to", to, "--from", start).exit_code == 0
+    assert len(names(to)) == 3
 
 
 def test_what_was_deleted_before_it_was_exported_is_an_error(shared_cluster: LocalCluster, topic: str, tmp_path: Path):

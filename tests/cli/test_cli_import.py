@@ -155,6 +155,26 @@ def test_with_a_transactional_id_each_row_is_there_once(topic: str, tmp_path: Pa
         again = invoke(*arguments, "--json")
         assert (again.exit_code, json.loads(again.stdout)["rows"]) == (0, told), again.output
         assert numbers_of(topic, 25_000) == [*range(25_000)]
+    positions = [offsets[0][topic, 0] for offsets in calls]
+    assert positions[-1] == 25_000, "a run that finds nothing new commits the position again: it does not expire"
+
+
+@cluster
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"key": "2", "value": "b", "comment": "x"}, "row 2: its columns are not those of `raftlog export`"),
+        ({"key": "2", "text": "y"}, "it has 'text'"),
+        ({"key": "2"}, "it has no 'value'"),
+    ],
+)
+def test_a_row_unlike_the_first_is_refused(topic: str, tmp_path: Path, row: dict[str, str], says: str):
+    """Its other columns were dropped, and without a value it was a tombstone."""
+    file = tmp_path / "t.ndjson"
+    file.write_text(f'{{"key": "1", "value": "a"}}\n{json.dumps(row)}\n')
+    result = invoke("import", file, "--topic", topic)
+    assert result.exit_code == 1
+    assert says in result.stderr
 
 
 @cluster

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from raftlog.cli.main import cli
 from raftlog.config import TopicConfig
+from raftlog.errors import ConfigError
 from raftlog.partition.storage.data_dir import DataDir
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.record import NewRecord, build_batch, stamp
@@ -114,8 +115,26 @@ def test_a_folder_in_use_is_left_alone(data: Path):
     for arguments in (("check", "--data", data), ("cut", partition(data), "--yes")):
         result = invoke("storage", *arguments)
         assert result.exit_code == 1
-        assert "in use by another process; stop the node first" in result.stderr
+        assert "in use by another process; stop the node first" in " ".join(result.stderr.split())
     opened.close()
+
+
+def test_a_node_cannot_start_while_the_operator_is_asked(data: Path, monkeypatch: pytest.MonkeyPatch):
+    """It would write into files that are then put aside."""
+    started = list[str]()
+
+    def ask(*_: object, **__: object) -> None:
+        try:
+            DataDir.open(data, cluster_id="c", node_id=1).close()
+        except ConfigError as error:
+            started.append(error.message)
+
+    monkeypatch.setattr("raftlog.cli.storage.click.confirm", ask)
+    second = max(partition(data).glob("*.log"))
+    flip(second, second.stat().st_size - 20)
+    assert invoke("storage", "cut", partition(data)).exit_code == 0
+    assert len(started) == 1
+    DataDir.open(data, cluster_id="c", node_id=1).close()
 
 
 def test_cutting_keeps_what_is_sound_and_a_copy_of_the_rest(data: Path):

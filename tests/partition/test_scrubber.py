@@ -164,6 +164,7 @@ async def test_a_disk_that_cannot_read_a_sector_has_rotted_and_one_that_refuses_
         scrubs.ask()
         await check_once(scrubs, lambda: not scrubs.progress().replicas_left)
         assert (scrubs.found, replica.damage, bool(scrubs._retry_at_ms)) == (0, None, True)
+        assert scrubs.failed == 1, "`storage scrub` does not say that nothing is damaged"
 
         errors.append(errno.EIO)
         work = SegmentScrub(replica.log.segments[0])

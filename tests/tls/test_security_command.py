@@ -48,6 +48,19 @@ def test_init_makes_files_that_fit_and_that_only_their_owner_reads(tmp_path: Pat
     assert (folder / "broker-1" / "node.pem").read_bytes() != before
 
 
+def test_init_replaces_nothing_and_makes_nothing_if_a_host_is_wrong(tmp_path: Path):
+    (tmp_path / "cluster.key").write_text("the key that nodes have already")
+    arguments = ("init", "--dir", str(tmp_path), "--cluster-id", "c1", "--node", "broker-1=h")
+    refused = raftlog("security", *arguments)
+    assert (refused.returncode, "cluster.key exists already" in " ".join(refused.stderr.split())) == (1, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["cluster.key"]
+
+    (tmp_path / "cluster.key").unlink()
+    assert raftlog("security", *arguments, "--node", "broker-2=a b").returncode != 0
+    assert list(tmp_path.iterdir()) == []
+    assert raftlog("security", *arguments, "--node", "broker-2=b").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -101,5 +114,9 @@ def test_a_secure_cluster_prints_what_clients_need(tmp_path: Path, free_ports: C
         wrong = raftlog("topics", "list", **without, RAFTLOG_USERNAME="admin", RAFTLOG_PASSWORD="wrong")
         assert wrong.returncode == 1
         assert "AUTHENTICATION_FAILED: the password" in wrong.stderr
+        before = {path: path.read_bytes() for path in data.rglob("*") if path.suffix in (".toml", ".json", ".pem")}
+        again = raftlog("dev", "up", "--secure", "--detach", "--data", str(data))
+        assert (again.returncode, "is running already" in " ".join(again.stderr.split())) == (1, True)
+        assert {path: path.read_bytes() for path in before} == before
     finally:
         assert raftlog("dev", "down", "--data", str(data)).returncode == 0

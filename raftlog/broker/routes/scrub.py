@@ -53,4 +53,5 @@ class ScrubRoutes:
             checked_bytes=scrubber.checked_bytes,
             damage_found=scrubber.found,
             longest_unchecked_ms=scrubber.longest_unchecked_ms,
+            checks_failed=scrubber.failed,
         )

@@ -9,6 +9,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -364,19 +365,26 @@ def _owner_of(name: str) -> str:
     return owner if number.isdecimal() else ""
 
 
-def in_use(path: Path) -> bool:
-    """Return whether a process uses a data folder. Changes nothing."""
+@contextmanager
+def kept_unused(path: Path) -> Iterator[None]:
+    """Keep every node from starting on a data folder meanwhile. A folder that no node has used has no lock.
+
+    Raises:
+        ConfigError: a process uses it.
+    """
     try:
         descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return False
+        yield
+        return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{path} is in use by another process; stop the node first") from None
+        yield
     finally:
         os.close(descriptor)
-    return False
 
 
 def stored_partitions(partitions: Path) -> Iterator[StoredPartition]:
