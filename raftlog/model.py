@@ -153,6 +153,14 @@ class PartitionState:
     removing: tuple[BrokerId, ...] = ()
     """Replicas that the reassignment removes when all others are in sync."""
 
+    @property
+    def most_in_sync(self) -> int:
+        """The largest effective min ISR: replicas that are being added do not count, as they have to be filled first.
+
+        Otherwise a topic with one replica would take no acks=all record until the next ones have the whole log.
+        """
+        return max(1, len(self.replicas) - len(self.adding))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedTransaction:

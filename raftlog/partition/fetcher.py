@@ -247,6 +247,8 @@ class LeaderFetcher:
                 continue  # The role changed while the response was on its way.
             if self._take_one(replica, result, part):
                 taken.append((replica, epoch, result))
+            elif result.diverging is not None or result.error is not None:
+                await asyncio.sleep(0)  # A truncated log, or one that starts over, takes several syncs.
         await self._sync_all()
         async for replica, epoch, result in in_slices(taken, _TAKEN_AT_ONCE):
             if replica.core is None and replica.state.leader_epoch == epoch and replica.log.failure is None:

@@ -9,10 +9,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from heapq import nlargest
 
 from raftlog.errors import CorruptBatchError, RaftlogError, StorageError
 from raftlog.model import Offset, TopicIdPartition
+from raftlog.partition.core.ages import are_apart
 from raftlog.partition.core.compaction import CleaningRules, LogToClean, cleanable_end, has_waited_too_long, measure
 from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
@@ -156,6 +158,7 @@ class LogCleaner:
             rules=rules,
             segment_bytes=replica.config.segment_bytes,
             dedupe_buffer_bytes=self._settings.dedupe_buffer_bytes,
+            is_apart=partial(are_apart, config=replica.config),
         )
         before = sum(segment.size for segment in segments)
         steps = work.steps()

@@ -339,7 +339,9 @@ class Replica(FollowerReplica):
         self.producers.transactions.forget_decided(self.high_watermark)
         beside = None
         if closing or self.log.index_due:
-            beside = plan_snapshot(self.log.folder, self.log.log_end_offset, self.producers)
+            beside = plan_snapshot(
+                self.log.folder, self.log.log_end_offset, self.producers, high_watermark=self.high_watermark
+            )
         return self.log.plan_checkpoint(self.high_watermark, closing=closing, beside=beside)
 
     def resign(self) -> None:

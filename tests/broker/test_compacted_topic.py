@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from broker_support import Http, http_to
 
-from pyspark_raftlog.fetch import records_in
+from pyspark_raftlog.fetch import Chunk, records_in
 from pyspark_raftlog.offsets import OffsetRange
 from raftlog import Consumer, Producer
 from raftlog.cli.local_cluster import LocalCluster
@@ -96,8 +96,8 @@ async def by_arrow(http: Http, topic: str) -> Rows:
 async def by_spark(http: Http, topic: str) -> Rows:
     wanted = OffsetRange(topic, 0, 0, await http.end(topic))
     pages = [page.body async for page in read_pages(http, topic, "application/vnd.raftlog.batches")]
-    chunks = [[(header, batch) for header, batch in iter_batches(page)] for page in pages]
-    return [row for batch in records_in(wanted, chunks) for row in rows_of(batch)]
+    chunks = [Chunk(0, list(iter_batches(page))) for page in pages]
+    return [row for chunk in chunks for batch in records_in(wanted, chunk) for row in rows_of(batch)]
 
 
 async def by_client(bootstrap: str, topic: str, *, arrow: bool) -> Rows:

@@ -10,7 +10,7 @@ from test_controller_decisions import ask_to_register, heartbeat, refused
 
 from raftlog.errors import ErrorCode
 from raftlog.metadata_quorum.controller.brokers import decide_fence, decide_registration, decide_unregistration
-from raftlog.metadata_quorum.controller.elections import unclean_elections
+from raftlog.metadata_quorum.controller.elections import min_isr, unclean_elections
 from raftlog.metadata_quorum.controller.isr import decide_alter_partitions
 from raftlog.metadata_quorum.controller.leadership import decide_elections, decide_rebalance
 from raftlog.metadata_quorum.controller.reassignment import decide_reassignment
@@ -18,6 +18,7 @@ from raftlog.metadata_quorum.controller.topics import decide_alteration
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import ChangePartition, ChangeTopicConfigs, CreateTopic
 from raftlog.model import NO_LEADER, PartitionState
+from raftlog.partition.core.leader import IsrLimits, LeaderCore, LogOffsets
 from raftlog.wire.admin import (
     AlterTopicRequest,
     ElectionPartition,
@@ -58,6 +59,18 @@ def on_disks(image: MetadataImage) -> MetadataImage:
             replace(register(broker), storage_id=f"disk-{broker}", broker_epoch=image.brokers[broker].broker_epoch)
             for broker in image.brokers
         ),
+    )
+
+
+def leading(state: PartitionState) -> LeaderCore:
+    """Return the leader of a partition without records, whose topic requires two replicas in sync."""
+    return LeaderCore(
+        broker_id=state.leader,
+        state=state,
+        log=LogOffsets(start=0, end=0, own_end=0, high_watermark=0),
+        min_insync_replicas=2,
+        limits=IsrLimits(10_000, 2_000),
+        now_ms=0,
     )
 
 
@@ -254,6 +267,23 @@ class TestReassignment:
             6,
             8,
         )
+
+    def test_replicas_that_are_added_are_not_required_before_they_are_in_sync(self):
+        """A topic with one replica took no acks=all record until another one had its whole log."""
+        image = with_partition(cluster((1, 2, 3)), isr=(1,), leader=1)
+        alone = ChangePartition(
+            topic_id=TOPIC_ID, partition=0, replicas=(1,), isr=(1,), leader=1, leader_epoch=5, partition_epoch=8
+        )
+        image = then(image, alone)
+        assert state_of(image).most_in_sync == 1
+        image = decided(image, self.ask(image, 1, 2, 3))
+        growing = state_of(image)
+        assert (growing.replicas, growing.adding, growing.most_in_sync) == ((1, 2, 3), (2, 3), 1)
+        assert min_isr(image.topics[TOPIC_ID], growing) == 1
+        assert not leading(growing).under_min_isr
+        image = propose(image, 1, 2, 3)
+        assert (state_of(image).adding, min_isr(image.topics[TOPIC_ID], state_of(image))) == ((), 2)
+        assert leading(state_of(image)).min_isr == 2
 
     def test_a_new_order_alone_changes_who_is_preferred(self):
         image = decided(self.image(), self.ask(self.image(), 3, 2, 1))

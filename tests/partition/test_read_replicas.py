@@ -43,7 +43,7 @@ async def led(tmp_path: Path):
     for _ in range(10):
         await solo.append("x", acks=1)
     for follower, offset in ((2, 5), (3, 8)):
-        solo.replica.on_follower_fetch(follower, broker_epoch=EPOCHS[follower], fetch_offset=offset)
+        solo.replica.on_follower_fetch(follower, broker_epoch=EPOCHS[follower], fetch_offset=offset, log_start_offset=0)
     assert solo.replica.high_watermark == 5
     yield solo
     await solo.close()
@@ -58,6 +58,14 @@ async def test_the_furthest_in_sync_follower_of_the_rack_is_named(led: Solo):
     assert preferred(led, offset=5) == 3
     assert preferred(led, b3={"rack": "c"}) == 2
     assert preferred(led, rack="c", b2={"rack": "c"}, offset=5) == 2
+
+
+async def test_a_follower_that_starts_above_the_offset_is_not_preferred(led: Solo):
+    """Its log may start later than the leader's. The consumer was sent there again after each refusal."""
+    led.replica.on_follower_fetch(3, broker_epoch=EPOCHS[3], fetch_offset=8, log_start_offset=4)
+    assert [preferred(led, offset=offset) for offset in (0, 3, 4, 5)] == [2, 2, 3, 3]
+    led.replica.on_follower_fetch(2, broker_epoch=EPOCHS[2], fetch_offset=5, log_start_offset=1)
+    assert preferred(led, offset=0) is None
 
 
 async def test_no_read_replica_is_preferred_if_the_leader_is_as_good(led: Solo):

@@ -42,8 +42,8 @@ def _settings(configs: tuple[tuple[str, ConfigValue], ...]) -> TopicConfig:
 
 
 def min_isr(topic: TopicImage, state: PartitionState) -> int:
-    """Return the effective min ISR: never more than there are replicas."""
-    return min(settings(topic).min_insync_replicas, len(state.replicas))
+    """Return the effective min ISR; see `PartitionState.most_in_sync`."""
+    return min(settings(topic).min_insync_replicas, state.most_in_sync)
 
 
 def choose_leader(state: PartitionState, may_lead: MayLead) -> BrokerId:

@@ -10,6 +10,8 @@ from raftlog.config import TopicConfig
 class Written(Protocol):
     """A segment's file."""
 
+    max_timestamp: int
+
     def written_us(self) -> int:
         """Return the time of the last write, in us since 1970."""
 
@@ -25,6 +27,21 @@ def too_old(newest_timestamp_us: int, segment: Written, now_us: int, config: Top
     by_append = config.retention_by == "append_time"
     newest_us = segment.written_us() if by_append else believed_us(newest_timestamp_us, segment, now_us, config)
     return newest_us < now_us - config.retention_ms * 1000
+
+
+def are_apart(first: Written, segment: Written, *, config: TopicConfig) -> bool:
+    """Return whether compaction keeps two segments apart.
+
+    Retention by time deletes whole segments, by their newest record. Merged with newer ones, old records would stay.
+
+    Raises:
+        OSError: from the system.
+    """
+    if not config.deletes or config.retention_ms < 0:
+        return False
+    by_append = config.retention_by == "append_time"
+    apart_us = segment.written_us() - first.written_us() if by_append else segment.max_timestamp - first.max_timestamp
+    return apart_us > config.segment_ms * 1000
 
 
 def outlived_retention_ms(newest_timestamp_us: int, now_us: int, config: TopicConfig) -> int:

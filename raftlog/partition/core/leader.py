@@ -109,8 +109,8 @@ class LeaderCore:
 
     @property
     def min_isr(self) -> int:
-        """How many in-sync replicas acks=all needs: never more than there are replicas."""
-        return min(self._min_insync_replicas, len(self.state.replicas))
+        """How many in-sync replicas acks=all needs; see `PartitionState.most_in_sync`."""
+        return min(self._min_insync_replicas, self.state.most_in_sync)
 
     @property
     def maximal_isr(self) -> frozenset[BrokerId]:

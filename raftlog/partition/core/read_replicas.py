@@ -23,6 +23,8 @@ def preferred_read_replica(
         follower, broker = core.followers.get(member), brokers.get(member)
         if follower is None or broker is None or member not in core.state.isr or broker.rack != rack:
             continue
+        if not 0 <= follower.log_start_offset <= offset:
+            continue  # It has deleted that offset already, or has not said: it would refuse, again and again.
         alive = not broker.fenced and not broker.in_controlled_shutdown
         if alive and broker.broker_epoch == follower.broker_epoch and follower.end_offset > best_end:
             best, best_end = member, follower.end_offset

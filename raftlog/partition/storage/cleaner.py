@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,7 @@ class CleaningPass:
 
     Args:
         cleaned_below: below it, every key has at most one record, which records above may replace.
+        is_apart: whether a segment may not be merged with the first of several; see `ages.are_apart`.
     """
 
     def __init__(
@@ -95,11 +96,13 @@ class CleaningPass:
         rules: CleaningRules,
         segment_bytes: int,
         dedupe_buffer_bytes: int,
+        is_apart: Callable[[Segment, Segment], bool],
     ) -> None:
         self.last = LastOffsets(max(cleaned_below, segments[0].base_offset), dedupe_buffer_bytes, rules.aborted)
         self._folder = folder
         self._segments = segments
         self._segment_bytes = segment_bytes
+        self._is_apart = is_apart
         self._compactor = Compactor(self.last, rules)
 
     @property
@@ -142,7 +145,8 @@ class CleaningPass:
             for segment in self._segments:
                 if segment.base_offset >= self.last.end_offset:
                     break
-                if output is not None and output.size + segment.size > self._segment_bytes:
+                is_full = output is not None and output.size + segment.size > self._segment_bytes
+                if output is not None and (is_full or self._is_apart(group[0], segment)):
                     yield from self._hand_over(group, output)
                     group, output = [], None
                 output = output or _Output(cleaned_path(self._folder, segment.base_offset))

@@ -1,7 +1,8 @@
 """Snapshots of producer state at an offset, so that a start reads only the batch headers after it.
 
 `<offset, 20 digits>.producers`: written without a sync and protected by a checksum. The state can be rebuilt from the
-log, except for the time when a producer was last seen. Two are kept, so that after a truncation one is usually left.
+log, except for the time when a producer was last seen. The newest two are kept, and the newest one at or below the high
+watermark: no truncation removes that, so none has to read the whole log again.
 
 `<log start offset>.kept-producers`: what deleted batches say, which cannot be rebuilt any more. Written durably before
 the log start moves. Otherwise a loss of power could make a deleted batch unknown, and its repeat would be appended.
@@ -60,16 +61,24 @@ def decode_producers(content: bytes, offset: Offset, states: ProducerStates) -> 
     return True
 
 
-def save_producers(folder: Path, offset: Offset, producers: dict[str, Any]) -> None:
+def save_producers(
+    folder: Path, offset: Offset, producers: dict[str, Any], *, high_watermark: Offset | None = None
+) -> None:
     """Write a snapshot, and remove all but the newest ones.
+
+    Args:
+        high_watermark: the newest one at or below it stays, too; None: all records are committed.
 
     Raises:
         StorageError: a disk operation failed; earlier snapshots are unchanged.
     """
     atomic_write(snapshot_path(folder, offset), encode_producers(offset, producers), durable=False)
     try:
-        for old in snapshot_offsets(folder)[:-_KEPT]:
-            unlink_quietly(snapshot_path(folder, old))
+        found = snapshot_offsets(folder)
+        lasting = max((one for one in found if high_watermark is None or one <= high_watermark), default=None)
+        for old in found[:-_KEPT]:
+            if old != lasting:
+                unlink_quietly(snapshot_path(folder, old))
     except OSError as error:
         raise StorageError(f"cannot remove old snapshots of producers in {folder}: {error}") from error
 
@@ -109,10 +118,12 @@ def _kept_path(folder: Path, log_start: Offset) -> Path:
     return folder / f"{log_start:020d}{KEPT_SUFFIX}"
 
 
-def plan_snapshot(folder: Path, offset: Offset, producers: ProducerStates) -> Callable[[], None]:
+def plan_snapshot(
+    folder: Path, offset: Offset, producers: ProducerStates, *, high_watermark: Offset | None = None
+) -> Callable[[], None]:
     """Return a function that writes a snapshot of the present state, for a worker thread; see `save_producers`."""
     plain = producers.plan_plain()
-    return lambda: save_producers(folder, offset, plain())
+    return lambda: save_producers(folder, offset, plain(), high_watermark=high_watermark)
 
 
 def snapshot_offsets(folder: Path, suffix: str = SUFFIX) -> list[Offset]:
@@ -161,15 +172,17 @@ def _read(path: Path) -> bytes:
 def _load_newest(log: PartitionLog, states: ProducerStates) -> Offset:
     """Load the newest valid snapshot; return the offset from which the headers are read after it.
 
-    What was kept for a later log start does not count: a crash came before the log started there.
+    A snapshot of before the log start does not count: the batches between them are deleted, and so perhaps is the
+    marker of a transaction that it has as open. What was kept for another log start does not count either.
     """
     found = [(offset, suffix) for suffix in (KEPT_SUFFIX, SUFFIX) for offset in snapshot_offsets(log.folder, suffix)]
     for offset, suffix in sorted(found, reverse=True):
-        path, limit = log.folder / f"{offset:020d}{suffix}", log.log_end_offset
-        if suffix == KEPT_SUFFIX:
-            limit = log.log_start_offset
-        if offset <= limit and decode_producers(_read(path), offset, states):
-            return max(offset, log.log_start_offset)
-        _log.warning("%s is damaged, or beyond offset %d: removed", path, limit)
+        path = log.folder / f"{offset:020d}{suffix}"
+        last = log.log_start_offset if suffix == KEPT_SUFFIX else log.log_end_offset
+        if log.log_start_offset <= offset <= last and decode_producers(_read(path), offset, states):
+            return offset
+        _log.warning(
+            "%s is damaged, or not of the log from %d to %d: removed", path, log.log_start_offset, log.log_end_offset
+        )
         unlink_quietly(path)
     return log.log_start_offset

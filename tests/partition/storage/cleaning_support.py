@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from storage_support import headers
 
 from raftlog.config import TopicConfig
+from raftlog.partition.core.ages import are_apart
 from raftlog.partition.core.compaction import CleaningRules, cleanable_end
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.storage.cleaner import CleanerState, CleaningPass, Moved
@@ -99,6 +101,7 @@ def clean(
         rules=rules,
         segment_bytes=log.config.segment_bytes,
         dedupe_buffer_bytes=dedupe_buffer_bytes,
+        is_apart=partial(are_apart, config=log.config),
     )
     for step in work.steps():
         if not isinstance(step, Moved) and not log.swap(step.replaced, step.fresh, cuts=cuts):

@@ -26,7 +26,7 @@ from raftlog.partition.storage.fsck import check_partition
 from raftlog.partition.storage.index import read_facts
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment_replacement import open_cleaned
-from raftlog.record import NewRecord, build_batch, parse_header
+from raftlog.record import NewRecord, build_batch, parse_header, stamp
 from raftlog.record.compacted import is_filler
 
 
@@ -218,6 +218,22 @@ def test_a_file_that_does_not_match_the_log_any_more_is_not_put_in_place(tmp_pat
 
     assert not log.swap(segments[:1], segments[0], cuts=log.cuts)
     assert pairs(log) == {}
+
+
+@pytest.mark.parametrize(("policy", "segments"), [("compact", 2), ("compact,delete", 4)])
+def test_old_records_are_not_merged_with_ever_newer_ones_where_they_are_to_be_deleted(
+    tmp_path: Path, policy: str, segments: int
+):
+    """Retention deletes whole segments, by their newest record: a key that was written once would stay for good."""
+    log = open_compacted(tmp_path / "p", cleanup_policy=policy, segment_ms=DAY_MS, segment_bytes=1 << 20)
+    for day in (0, 1, 3, 4, 6):
+        built = build_batch([NewRecord(b"%d" % day, key=b"k%d" % day, timestamp=day * DAY_MS * 1_000)])
+        stamp(built, base_offset=log.log_end_offset, leader_epoch=0)
+        log.append(built)
+        closed(log)
+    clean(log, now_s=8 * 86_400)
+    assert log.segment_count == segments
+    assert len(pairs(log)) == 5
 
 
 def test_a_damaged_note_of_how_far_it_went_costs_work_and_nothing_else(tmp_path: Path):

@@ -113,6 +113,33 @@ def test_truncation_removes_what_lies_beyond_it_and_an_older_snapshot_serves(tmp
     assert (snapshot_offsets(log.folder), recovered(log)) == ([], ProducerStates().to_plain())
 
 
+def test_a_snapshot_of_before_the_log_start_does_not_count(tmp_path: Path):
+    """What came between is deleted: also the marker of a transaction that is open in it, which then never ends."""
+    log, states = open_log(tmp_path / "p"), ProducerStates(limits=LIMITS)
+    for sequence in range(8):
+        produce(log, states, 7, sequence)
+        if sequence == 1:
+            save_producers(log.folder, log.log_end_offset, states.to_plain())
+    log.advance_log_start(5, 8)
+
+    again = recover_producers(log, limits=LIMITS, now_ms=0)
+    ((producer, *_, batches, _),) = [(one[0], one[3], None) for one in again.to_plain()["producers"]]
+    assert (producer, [batch[0] for batch in batches]) == (7, [5, 6, 7])
+    assert snapshot_offsets(log.folder) == []
+
+
+def test_the_newest_snapshot_of_what_is_committed_stays(tmp_path: Path):
+    """A truncation to the high watermark would otherwise have the whole log read."""
+    log, states = open_log(tmp_path / "p"), ProducerStates(limits=LIMITS)
+    for sequence in range(8):
+        produce(log, states, 7, sequence)
+        if sequence >= 2:
+            save_producers(log.folder, log.log_end_offset, states.to_plain(), high_watermark=4)
+    assert snapshot_offsets(log.folder) == [4, 7, 8]
+    log.truncate_to(5)
+    assert snapshot_offsets(log.folder) == [4]
+
+
 def test_producers_expire_by_this_replicas_clock_not_by_what_they_say(tmp_path: Path):
     log, states = open_log(tmp_path / "p"), ProducerStates(limits=LIMITS)
     produce(log, states, 7, 0, now_ms=10_000)
