@@ -20,6 +20,7 @@ from raftlog.metadata_quorum.decision_writer import DecisionWriter
 from raftlog.metadata_quorum.http import ControllerRoutes
 from raftlog.metadata_quorum.publisher import Publisher
 from raftlog.metadata_quorum.raft.engine import RaftEngine
+from raftlog.model import PartitionState
 from raftlog.partition import consumer_fetch
 from raftlog.partition.core import producers, read_replicas
 from raftlog.partition.core.fetch_sessions import LeaderSession, LeaderSessions
@@ -348,6 +349,18 @@ def a_rest_is_made_up_for_at_once(patch: Any) -> None:
 def a_log_without_the_readers_epoch_counts_as_its_own(patch: Any) -> None:
     """Found by seed 673: the leader had begun on an empty disk."""
     patch.edit(consumer_fetch._diverging, "if wanted.offset <= end_offset:", "if True:")
+
+
+@mutant
+@told_by("tests/partition/test_read_replicas.py")
+def a_follower_that_has_deleted_the_offset_is_preferred(patch: Any) -> None:
+    patch.edit(read_replicas.preferred_read_replica, "if not 0 <= follower.log_start_offset <= offset:", "if False:")
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_elections.py")
+def replicas_that_are_added_are_required_at_once(patch: Any) -> None:
+    patch(PartitionState, "most_in_sync", property(lambda self: len(self.replicas)))
 
 
 @mutant

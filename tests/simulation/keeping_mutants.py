@@ -9,7 +9,7 @@ from mutating import mutant, told_by
 from raftlog.metadata_quorum.raft import engine, frames
 from raftlog.metadata_quorum.raft.snapshots import Snapshots
 from raftlog.partition import follower_replica, scrubber
-from raftlog.partition.core import compaction, producers, repair
+from raftlog.partition.core import ages, compaction, producers, repair
 from raftlog.partition.storage import cleaner, index, producer_snapshots, retention, transaction_index
 from raftlog.partition.storage.log_dirs import LogDirs
 from raftlog.partition.storage.scrub import SegmentScrub
@@ -62,7 +62,26 @@ def aborted_transactions_outlive_a_cut(patch: Any) -> None:
 @mutant
 @told_by(SNAPSHOTS)
 def a_snapshot_of_producers_beyond_the_logs_end_is_believed(patch: Any) -> None:
-    patch.edit(producer_snapshots._load_newest, "offset <= limit and ", "")
+    patch.edit(producer_snapshots._load_newest, "<= offset <= last and", "<= offset and")
+
+
+@mutant
+@told_by(SNAPSHOTS)
+def a_snapshot_of_producers_from_before_the_log_start_is_believed(patch: Any) -> None:
+    """Its open transactions may have ended in what is deleted: the last stable offset stays there for ever."""
+    patch.edit(producer_snapshots._load_newest, "if log.log_start_offset <= offset <= last", "if offset <= last")
+
+
+@mutant
+@told_by(SNAPSHOTS)
+def no_snapshot_of_producers_survives_a_truncation_to_the_high_watermark(patch: Any) -> None:
+    patch.edit(producer_snapshots.save_producers, "if old != lasting:", "if True:")
+
+
+@mutant
+@told_by(COMPACTION)
+def compaction_merges_old_records_with_ever_newer_ones(patch: Any) -> None:
+    patch.edit(ages.are_apart, "return apart_us > config.segment_ms * 1000", "return False")
 
 
 @mutant
