@@ -265,7 +265,7 @@ def _is_quick(batches: Sequence[KafkaBatch]) -> bool:
         if record_count(batch.records) >= FEW_RECORDS and not is_loaded():
             return False
         total += len(batch.records)
-        packed += len(batch.records) if is_compressed(batch.records) else 0
+        packed += len(batch.records) if _is_packed(batch) else 0
     return total <= INLINE_BYTES and packed <= _PACKED_INLINE_BYTES
 
 
@@ -275,31 +275,36 @@ def _converted(
     """Return each batch as raftlog's, or why it is refused.
 
     Args:
-        most_unpacked: the most bytes that all of them unpack to: each of thousands may be a bomb. Those for which
-            nothing is left are to be sent again, in a request with fewer.
+        most_unpacked: the most bytes that all compressed ones unpack to: each of thousands may be a bomb. Those for
+            which nothing is left are to be sent again, in a request with fewer.
     """
     made, left = list[bytearray | RaftlogError](), most_unpacked
     for batch, limit in zip(batches, limits, strict=True):
         if isinstance(limit, RaftlogError):
             made.append(limit)
             continue
+        if not _is_packed(batch):
+            made.append(_convert_one(batch, limit))
+            continue
         ours = _convert_one(batch, min(limit, left)) if left > 0 else too_large(left)
         if left < limit and isinstance(ours, RaftlogError) and ours.code is ErrorCode.MESSAGE_TOO_LARGE:
             ours = OverloadedError(
                 f"the batches of this request unpack to more than {most_unpacked} bytes; send this one again with fewer"
             )
-        left -= _worked_on(batch, ours, min(limit, max(0, left)))
+        left -= _unpacked(ours, min(limit, max(0, left)))
         made.append(ours)
     return made
 
 
-def _worked_on(batch: KafkaBatch, ours: bytearray | RaftlogError, most: int) -> int:
-    """Return how many unpacked bytes a batch took, at most."""
-    if not isinstance(ours, RaftlogError):
-        return unpacked_bytes(parse_header(ours), ours)
-    if ours.code is ErrorCode.CORRUPT_MESSAGE or batch.records is None or len(batch.records) < HEADER_BYTES:
-        return 0
-    return most if is_compressed(batch.records) else min(most, len(batch.records))
+def _is_packed(batch: KafkaBatch) -> bool:
+    return batch.records is not None and len(batch.records) >= HEADER_BYTES and is_compressed(batch.records)
+
+
+def _unpacked(ours: bytearray | RaftlogError, most: int) -> int:
+    """Return how many bytes a compressed batch unpacked to, at most."""
+    if isinstance(ours, RaftlogError):
+        return 0 if ours.code is ErrorCode.CORRUPT_MESSAGE else most
+    return unpacked_bytes(parse_header(ours), ours)
 
 
 def _convert_one(batch: KafkaBatch, limit: int) -> bytearray | RaftlogError:
