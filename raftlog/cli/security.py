@@ -152,7 +152,7 @@ def _require_none(folder: Path, wanted: _Wanted) -> None:
         ConfigError: with what is there.
     """
     for _, _, hosts in wanted.nodes:
-        require_hosts(hosts.split(","))
+        require_hosts([host.strip() for host in hosts.split(",")])
     made = [folder / "cluster.key", folder / FILE]
     made += [folder / f"{kind}-{number}" for kind, number, _ in wanted.nodes]
     made += [folder / "users" / f"{user}.key" for user in (*wanted.admins, *wanted.users)]

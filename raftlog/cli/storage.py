@@ -181,7 +181,8 @@ async def _follow(client: Admin, begun: list[ScrubResponse], topics: Sequence[st
     while found and any(_is_under_repair(broker, topics) for broker in log_dirs):
         await asyncio.sleep(_LOOK_S)
         log_dirs = await client.log_dirs(brokers)
-    failed = sum(each.checks_failed for each in now) - sum(each.checks_failed for each in begun)
+    before = {each.broker_id: each.checks_failed for each in begun}
+    failed = sum(max(0, each.checks_failed - before[each.broker_id]) for each in now)  # A broker may have restarted.
     return _Scrubbed(now, log_dirs, found, failed)
 
 

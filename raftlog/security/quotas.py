@@ -125,7 +125,7 @@ class Turn:
     def _at(self) -> float:
         """Return when everything is paid that was charged, or, of a refused turn, that others owed."""
         positions = [position for _, position in self._charged.values()] or self._begins_at
-        return max([position.at for position in positions], default=-inf)
+        return max([position.bucket.due(position) for position in positions], default=-inf)
 
     def cancel(self) -> None:
         """Take back the charges of a request that was never begun."""

@@ -78,11 +78,12 @@ class Bucket:
         return charged._replace(at=charged.at - taken_s, moved_s=charged.moved_s - taken_s)
 
     def wait_for(self, position: Position, now: float) -> float:
-        """Return the seconds until a charge is paid; after a change of the rate, until all earlier ones are."""
-        if self._rate == float("inf"):
-            return 0.0
-        at = position.at if position.generation == self._generation else self._carried_at
-        return max(0.0, at - now)
+        """Return the seconds until a charge is paid; see `due`."""
+        return 0.0 if self._rate == float("inf") else max(0.0, self.due(position) - now)
+
+    def due(self, position: Position) -> float:
+        """Return when a charge is paid; after a change of the rate, when all are that were made before it."""
+        return position.at if position.generation == self._generation else self._carried_at
 
     def is_idle(self, now: float) -> bool:
         """Return whether the bucket is like a new one: dropping it changes nothing."""
@@ -100,7 +101,7 @@ class Bucket:
 
     def lift(self) -> None:
         """Remove the limit: every sender that waits may continue."""
-        self._rate, self._paid_at = float("inf"), float("-inf")
+        self._rate, self._paid_at, self._carried_at = float("inf"), float("-inf"), float("-inf")
         self._generation += 1
 
 

@@ -20,7 +20,7 @@ from pyspark_raftlog.wrong_server import NO_BROKERS_ANSWER, NoBrokerError, wrong
 from raftlog.client.addresses import address_of
 from raftlog.client.core.metadata_history import MetadataHistory
 from raftlog.client.core.metadata_requests import of_one_request
-from raftlog.errors import ErrorCode, NotFoundError, RaftlogError, RetriableError, StaleRouteError
+from raftlog.errors import ConfigError, ErrorCode, NotFoundError, RaftlogError, RetriableError, StaleRouteError
 from raftlog.model import Address, Isolation, Offset, TopicPartition
 from raftlog.runtime import Clock, SystemClock
 from raftlog.transport.session import HttpSession
@@ -415,10 +415,22 @@ class Cluster:
                     return answer
                 older.append(answer)
         if older:
-            return self._history.best_of(older, self._clock.monotonic_ms() / 1000)
+            try:
+                return self._history.best_of(older, self._clock.monotonic_ms() / 1000)
+            except ConfigError:
+                return self._of_another_cluster(older[0])
         if foreign and failure is None:
             raise await wrong_server_error(self._session, *foreign[0])
         raise failure or RetriableError(f"no broker to ask: {self._bootstrap_text()}")
+
+    def _of_another_cluster(self, answer: ClientMetadata) -> ClientMetadata:
+        """Start afresh: the cluster was replaced, and this process lives on. Topic ids protect what was planned."""
+        self._history = MetadataHistory()
+        self._history.takes(answer)
+        self._brokers.clear()
+        self._topics.clear()
+        self._answered = self._doubted = ()
+        return answer
 
     def _learn(self, answer: ClientMetadata) -> dict[str, TopicInfo]:
         self._brokers |= {broker.broker_id: address_of(broker.url) for broker in answer.brokers}

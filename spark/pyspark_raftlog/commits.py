@@ -76,19 +76,20 @@ def batch_work(transactional_id: str | None) -> Work:
     return Work(transactional_id or f"spark-{name}", run=name, number=0, passing=transactional_id is None)
 
 
-def micro_batch_work(transactional_id: str | None, topic: str | None = None) -> Work | None:
+def micro_batch_work(transactional_id: str | None, topic: str | None = None, *, formerly: str = "") -> Work | None:
     """Return the commit unit of this task's micro-batch; None if the task belongs to none.
 
     Args:
         topic: part of the query's own name, so that a copy of its checkpoint can write to another topic; None: topics
             come from the column.
+        formerly: the transactional id of earlier versions.
     """
     context = TaskContext.get()
     if context is None or (batch_id := context.getLocalProperty(BATCH_ID)) is None:
         return None
     query_id = context.getLocalProperty(QUERY_ID)
     if transactional_id is not None:
-        return Work(transactional_id, run=query_id, number=int(batch_id))
+        return Work(transactional_id, run=query_id, number=int(batch_id), formerly=formerly)
     return query_work(query_id, int(batch_id), topic)
 
 

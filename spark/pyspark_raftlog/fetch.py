@@ -178,7 +178,8 @@ class RangeFetch:
             offset, size = self.wanted.start, FetchSize(self.options.fetch_bytes)
             while offset < self.wanted.end:
                 offset, chunk = await self._next(cluster, offset, size)
-                await self._queue.put(chunk)
+                if chunk.batches:
+                    await self._queue.put(chunk)
             await self._queue.put(None)
         except Exception as error:  # noqa: BLE001 -- whatever it is, the thread that takes must raise it
             await self._queue.put(error)
@@ -214,8 +215,8 @@ class RangeFetch:
         ends = (await cluster.log_ends((self.wanted.topic_partition,), self.options.isolation))[
             self.wanted.topic_partition
         ]
-        patience_s = min(DOUBT_MS, self.options.timeout_ms) / 1000
-        if offset < ends.log_start_offset or loop.time() - self._doubted_since_s > patience_s:
+        patience_ms = self.options.timeout_ms if offset < ends.end else min(DOUBT_MS, self.options.timeout_ms)
+        if offset < ends.log_start_offset or loop.time() - self._doubted_since_s > patience_ms / 1000:
             return False
         await asyncio.sleep(0.1)
         return True

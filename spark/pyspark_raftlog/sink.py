@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+from uuid import NAMESPACE_URL, uuid5
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -78,12 +79,19 @@ class SinkOptions(ConnectionOptions):
         if self.transactional_id is None:
             return None
         name = f"{self.transactional_id}/{self.topic or ','.join(self.table) or '*'}"
+        if self.topic is None and len(name.encode()) > MAX_ID_BYTES:
+            name = f"{self.transactional_id}/{uuid5(NAMESPACE_URL, name).hex}"
         if len(name.encode()) > MAX_ID_BYTES:
             raise ConfigError(
                 f"option 'transactionalId': expected at most {MAX_ID_BYTES} bytes together with the topic's name, "
                 f"received {self.transactional_id!r:.80}"
             )
         return name
+
+    @property
+    def earlier_batch_id(self) -> str:
+        """The `batch_id` of earlier versions, where all tables had one; empty: the same."""
+        return f"{self.transactional_id}/*" if self.transactional_id and self.table and self.topic is None else ""
 
 
 def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOptions:

@@ -46,7 +46,7 @@ class RaftlogWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark is u
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         work = self._work
         if work is not None and self._options.batch_id is not None:
-            work = micro_batch_work(self._options.batch_id) or work
+            work = micro_batch_work(self._options.batch_id, formerly=self._options.earlier_batch_id) or work
         return write_rows(self._options, self._columns, iterator, work, this_attempt())
 
     @plain_errors()

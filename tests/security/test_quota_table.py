@@ -181,6 +181,19 @@ def test_a_place_in_the_queue_is_kept_whatever_other_senders_do():
     assert refused.admits(again, 1.5)
 
 
+def test_a_place_in_the_queue_follows_a_change_of_the_rate():
+    """A connection that was refused at a low rate had its place in days, although the new rate pays in seconds."""
+    made = table(bytes_for("ann", "", 1))
+    own = buckets(made)
+    Turn(own, 0.0).charge("produce", 1_000, 0.0)
+    refused = Turn(own, 0.0)
+    assert refused.hold_s(0.0) > MAX_HOLD_S
+    made.update([bytes_for("ann", "", 1_000)], 1.0)
+    own["produce"].charge(10_000, 1.0)  # Others keep it in debt.
+    assert refused.hold_s(2.0) == 0
+    assert refused.admits(buckets(made, now=2.0), 2.0)
+
+
 def test_a_request_that_is_not_begun_costs_nothing():
     made = table(bytes_for("ann", "", 100))
     own = buckets(made)

@@ -118,6 +118,7 @@ class FakeLog:
         self.broker_id = self.leader_id = 1
         """This broker, and the leader of every partition as it knows."""
         self.metadata_offset = 1
+        self.cluster_id = "fake"
         self.others: dict[int, str] = {}
         """Further brokers of its metadata: URLs by id."""
         self.lose_answers = 0
@@ -212,7 +213,7 @@ class FakeLog:
     async def _metadata(self, request: web.Request) -> web.Response:
         names = request.query.getall("topic", list(self.topics))
         answer = ClientMetadata(
-            cluster_id="fake",
+            cluster_id=self.cluster_id,
             metadata_offset=self.metadata_offset,
             brokers=tuple(
                 BrokerInfo(broker_id=broker_id, url=url)

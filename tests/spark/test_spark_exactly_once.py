@@ -74,6 +74,19 @@ def test_a_batch_that_spark_does_again_after_its_commit_is_not_written_again(out
     assert stored(out) == list("abcdef")
 
 
+def test_tables_have_transactional_ids_of_their_own_however_many_topics_they_have(out):
+    names = [f"sensors.measurements.{number}" for number in range(20)]
+    few, many, other = (
+        parse_sink_options({"bootstrap": out.url, "subscribe": topics, "transactionalId": "etl"}, overwrite=False)
+        for topics in ("a", ",".join(names), ",".join(names[1:]))
+    )
+    assert (few.batch_id, few.earlier_batch_id) == ("etl/a", "etl/*")
+    assert many.batch_id is not None
+    assert many.batch_id != other.batch_id
+    assert len(many.batch_id) < 50
+    assert options(out, transactionalId="etl").earlier_batch_id == ""
+
+
 def test_the_rows_of_a_batch_that_was_done_before_are_taken_all_the_same(out):
     """Spark commits the state of an aggregation when its rows have been read to their end."""
     _commit(options(out), [task(out, "0.0", "abc")])

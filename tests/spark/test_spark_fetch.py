@@ -179,6 +179,15 @@ def test_a_leader_that_was_replaced_and_does_not_know_loses_nothing(topic, start
         assert offsets_of(topic, start, 100, failOnDataLoss=fails, timeoutMs="20000") == list(range(start, 100))
 
 
+def test_a_cluster_that_was_replaced_at_its_address_is_read(topic):
+    """A worker's process is reused for years: it must not refuse the new cluster for ever."""
+    assert offsets_of(topic, 0, 10) == list(range(10))
+    topic.cluster_id, topic.metadata_offset = "another", 0
+    loop = background()
+    assert set(loop.run(loop.cluster(options(topic)).topics(["t"]))) == {"t"}
+    assert offsets_of(topic, 0, 10) == list(range(10))
+
+
 def test_many_topics_are_described_by_several_requests(topic):
     """A broker takes URLs of 8 kB."""
     names = [f"a-topic-with-a-name-of-some-length-{number}" for number in range(400)]

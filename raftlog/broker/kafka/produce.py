@@ -160,7 +160,7 @@ class KafkaProduce:
         limits = [self._limit_of(batch, sender) async for batch in in_slices(batches)]
         most = self._context.config.broker.max_request_bytes
         if _is_quick(batches):
-            made = _converted(batches, limits, min(most, INLINE_BYTES))
+            made = _converted(batches, limits, most, INLINE_BYTES)
             if not any(isinstance(one, OverloadedError) for one in made):
                 return made
         return await in_worker(_converted, batches, limits, most)
@@ -270,15 +270,17 @@ def _is_quick(batches: Sequence[KafkaBatch]) -> bool:
 
 
 def _converted(
-    batches: Sequence[KafkaBatch], limits: Sequence[int | RaftlogError], most_unpacked: int
+    batches: Sequence[KafkaBatch], limits: Sequence[int | RaftlogError], most_unpacked: int, at_once: int | None = None
 ) -> list[bytearray | RaftlogError]:
     """Return each batch as raftlog's, or why it is refused.
 
     Args:
         most_unpacked: the most bytes that all compressed ones unpack to: each of thousands may be a bomb. Those for
             which nothing is left are to be sent again, in a request with fewer.
+        at_once: stop after so many; what is left has an OverloadedError.
     """
-    made, left = list[bytearray | RaftlogError](), most_unpacked
+    made = list[bytearray | RaftlogError]()
+    left = most_unpacked if at_once is None else min(at_once, most_unpacked)
     for batch, limit in zip(batches, limits, strict=True):
         if isinstance(limit, RaftlogError):
             made.append(limit)
@@ -287,7 +289,8 @@ def _converted(
             made.append(_convert_one(batch, limit))
             continue
         ours = _convert_one(batch, min(limit, left)) if left > 0 else too_large(left)
-        if left < limit and isinstance(ours, RaftlogError) and ours.code is ErrorCode.MESSAGE_TOO_LARGE:
+        is_cut = left < min(limit, most_unpacked)  # Alone in a request it may fit.
+        if is_cut and isinstance(ours, RaftlogError) and ours.code is ErrorCode.MESSAGE_TOO_LARGE:
             ours = OverloadedError(
                 f"the batches of this request unpack to more than {most_unpacked} bytes; send this one again with fewer"
             )

@@ -55,12 +55,8 @@ async def handle_produce(call: KafkaCall, request: ProduceRequest) -> ProduceRes
         raise InvalidRequestError(
             f"a produce request has at most {MAX_REQUEST_PARTITIONS:,} partitions, received {count:,}"
         )
-    by_topic, slices = list[tuple[TopicProduceData, list[_Result]]](), Slices()
-    for topic in request.topic_data:
-        by_topic.append((topic, planned := []))
-        for one in topic.partition_data:
-            planned.append(_planned(call, topic, one))
-            await slices.entry()
+    # Without a pause up to the append, which takes the connection's lock: later requests must not overtake this one.
+    by_topic = [(topic, [_planned(call, topic, one) for one in topic.partition_data]) for topic in request.topic_data]
     results = [result for _, planned in by_topic for result in planned]
     sent = [(result, result.batch) for result in results if result.batch is not None]
     appends = await call.services.producing.append(
@@ -72,6 +68,7 @@ async def handle_produce(call: KafkaCall, request: ProduceRequest) -> ProduceRes
         order=call.connection.produce_order,
         joins=call.api_version >= _JOINING,
     )
+    slices = Slices()
     for (result, _), done in zip(sent, appends, strict=True):
         result.batch, result.done = None, done
         result.number, result.text = error_number(done.error, "topic"), _text(call, result, done.error)

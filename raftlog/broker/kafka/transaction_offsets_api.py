@@ -52,8 +52,8 @@ async def _answered_by(call: KafkaCall, request: TxnOffsetCommitRequest) -> TxnO
 async def _committed(call: KafkaCall, request: TxnOffsetCommitRequest) -> tuple[int, dict[str, int]]:
     """Return the error of every partition, and those of topics that are refused.
 
-    All of a request's offsets are stored, or none. For the others Kafka's producers have no error but a retriable one:
-    its brokers store them.
+    All of a request's offsets are stored, or none. Clients expect no error for the others, as Kafka's brokers store
+    them: they get a retriable one, or the final one of a topic. librdkafka looks at the first error only.
     """
     access = call.context.access
     try:
@@ -66,7 +66,8 @@ async def _committed(call: KafkaCall, request: TxnOffsetCommitRequest) -> tuple[
         return error_number(error, "group"), {}
     refused = {topic.name: _refused(call, topic.name) async for topic in in_slices(request.topics, _SLICE)}
     if any(refused.values()):
-        return KafkaError.COORDINATOR_LOAD_IN_PROGRESS, refused
+        final = (number for number in refused.values() if number not in (0, KafkaError.UNKNOWN_TOPIC_OR_PARTITION))
+        return next(final, KafkaError.COORDINATOR_LOAD_IN_PROGRESS), refused
     try:
         await _store(call, request)
     except RaftlogError as error:

@@ -7,10 +7,11 @@ import contextlib
 import gc
 import random
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -27,10 +28,12 @@ from raftlog.broker.context import BrokerContext
 from raftlog.broker.kafka import produce
 from raftlog.broker.kafka.fetch import KafkaPosition
 from raftlog.broker.kafka.produce import KafkaAppend, KafkaBatch
+from raftlog.broker.kafka.produce_api import handle_produce
 from raftlog.checksum import crc32c
-from raftlog.errors import InvalidRequestError, NotFoundError
+from raftlog.errors import InvalidRequestError, NotFoundError, OverloadedError
 from raftlog.record.kafka.header import HEADER_BYTES
 from raftlog.security.identity import UNKNOWN_SENDER
+from raftlog.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 pytestmark = pytest.mark.cluster
 TIME_MS = 1_700_000_000_000
@@ -337,19 +340,55 @@ async def test_each_partition_has_an_error_of_its_own(frame: Frame):
 
 
 async def test_a_request_of_many_bombs_is_unpacked_up_to_its_limit(frame: Frame):
-    head = bytearray((batch_of(b"x").records or b"")[:HEADER_BYTES])
-    head[22] = 4
-    body = pa.compress(bytes(8 << 20), codec="zstd", asbytes=True)
-    batch = head + body
-    struct.pack_into(">i", batch, 8, len(batch) - 12)
-    struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
-    bombs = [KafkaBatch(topic="t", partition=0, records=bytes(batch))] * 5_000
+    bombs = [packed(8 << 20)] * 5_000
     began = monotonic()
     answers = await append(frame, *bombs, batch_of(b"a"))
     assert monotonic() - began < 5
     assert {number(one.error) for one in answers[:-1]} == {87, 19}
     assert number(answers[-2].error) == 19, "the request's limit is used up: such a batch is sent again, with fewer"
     assert number(answers[-1].error) == 0, "it is not compressed, so it costs what was received"
+
+
+def packed(size: int) -> KafkaBatch:
+    """Return a batch that unpacks to so many bytes, and has no records."""
+    head = bytearray((batch_of(b"x").records or b"")[:HEADER_BYTES])
+    head[22] = 4
+    batch = head + pa.compress(bytes(size), codec="zstd", asbytes=True)
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
+    return KafkaBatch(topic="t", partition=0, records=bytes(batch))
+
+
+def test_a_batch_that_can_never_fit_is_said_to_be_too_large():
+    """A request may take less than the topic allows. Sent again alone, the batch would fit no better."""
+    (alone,) = produce._converted([packed(2 << 20)], [8 << 20], 1 << 20)
+    assert (type(alone), number(alone)) == (InvalidRequestError, 10)
+    (inline,) = produce._converted([packed(2 << 20)], [8 << 20], 16 << 20, 1_000)
+    assert isinstance(inline, OverloadedError), "a worker thread does it"
+
+
+async def test_requests_of_a_connection_are_appended_in_their_order_whatever_their_size():
+    begun = list[int]()
+
+    class Producing:
+        async def append(self, batches: Sequence[KafkaBatch], **_: Any) -> list[KafkaAppend]:
+            begun.append(len(batches))
+            return [KafkaAppend() for _ in batches]
+
+    call: Any = SimpleNamespace(
+        api_version=9,
+        sender=UNKNOWN_SENDER,
+        connection=SimpleNamespace(produce_order=asyncio.Lock()),
+        services=SimpleNamespace(producing=Producing()),
+        context=None,
+    )
+
+    def of(count: int) -> ProduceRequest:
+        data = [PartitionProduceData(index=index, records=b"") for index in range(count)]
+        return ProduceRequest(acks=0, topic_data=[TopicProduceData(name="t", partition_data=data)])
+
+    await asyncio.gather(*(handle_produce(call, of(count)) for count in (5_000, 1, 300, 2)))
+    assert begun == [5_000, 1, 300, 2]
 
 
 async def test_a_batch_is_not_refused_because_of_others_in_its_request(frame: Frame):
