@@ -281,6 +281,8 @@ class TestReassignment:
         assert (growing.replicas, growing.adding, growing.most_in_sync) == ((1, 2, 3), (2, 3), 1)
         assert min_isr(image.topics[TOPIC_ID], growing) == 1
         assert not leading(growing).under_min_isr
+        earlier = replace(growing, elr=(2,))  # An earlier version of the controller counts on 2, and may elect it.
+        assert leading(earlier).under_min_isr
         image = propose(image, 1, 2, 3)
         assert (state_of(image).adding, min_isr(image.topics[TOPIC_ID], state_of(image))) == ((), 2)
         assert leading(state_of(image)).min_isr == 2

@@ -10,6 +10,7 @@ from raftlog.config import TopicConfig
 class Written(Protocol):
     """A segment's file."""
 
+    first_timestamp: int | None
     max_timestamp: int
 
     def written_us(self) -> int:
@@ -40,7 +41,9 @@ def are_apart(first: Written, segment: Written, *, config: TopicConfig) -> bool:
     if not config.deletes or config.retention_ms < 0:
         return False
     by_append = config.retention_by == "append_time"
-    apart_us = segment.written_us() - first.written_us() if by_append else segment.max_timestamp - first.max_timestamp
+    # By the first record, which merges do not change: by the newest one, each pass would merge a little more.
+    oldest = first.max_timestamp if first.first_timestamp is None else min(first.first_timestamp, first.max_timestamp)
+    apart_us = segment.written_us() - first.written_us() if by_append else segment.max_timestamp - oldest
     return apart_us > config.segment_ms * 1000
 
 

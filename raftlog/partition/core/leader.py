@@ -132,7 +132,12 @@ class LeaderCore:
 
     @property
     def under_min_isr(self) -> bool:
-        return len(self.state.isr) < self.min_isr
+        """Whether acks=all is refused, and the high watermark stays.
+
+        Also while replicas are added and others are eligible to lead. A controller of an earlier version requires more
+        replicas in sync than this leader. It may elect one of those, which must have every acknowledged record.
+        """
+        return len(self.state.isr) < self.min_isr or bool(self.state.adding and self.state.elr)
 
     def require_min_isr(self) -> None:
         """Raise if too few replicas are in sync for acks=all.

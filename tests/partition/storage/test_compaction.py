@@ -236,6 +236,21 @@ def test_old_records_are_not_merged_with_ever_newer_ones_where_they_are_to_be_de
     assert len(pairs(log)) == 5
 
 
+def test_many_passes_merge_no_more_than_one(tmp_path: Path):
+    """Each of them would otherwise move the time by which the next one compares."""
+    log, state = (
+        open_compacted(tmp_path / "p", cleanup_policy="compact,delete", segment_ms=DAY_MS, segment_bytes=1 << 20),
+        None,
+    )
+    for quarter in range(40):
+        built = build_batch([NewRecord(b"x", key=b"k%d" % quarter, timestamp=quarter * DAY_MS * 250)])
+        stamp(built, base_offset=log.log_end_offset, leader_epoch=0)
+        log.append(built)
+        state = clean(closed(log), state, now_s=60 * 86_400)
+    assert log.segment_count >= 9
+    assert len(pairs(log)) == 40
+
+
 def test_a_damaged_note_of_how_far_it_went_costs_work_and_nothing_else(tmp_path: Path):
     log = open_compacted(tmp_path / "p")
     append(log, ("a", "1"), ("a", "2"))
