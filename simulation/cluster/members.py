@@ -21,6 +21,7 @@ from chaos.group_history import GroupHistory, Sighting
 from chaos.group_member import Member, Orders
 from raftlog.errors import RaftlogError
 from simulation.cluster.loop import Process
+from simulation.cluster.numbers import write_numbers
 
 if TYPE_CHECKING:
     from simulation.cluster.ports import World
@@ -134,16 +135,15 @@ class Group:
         return self._world.loop.create_task(work, context=process.context)
 
     async def _write(self, partition: int) -> None:
-        number = 0
-        async with raftlog.Producer(
-            self._world.bootstrap, linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=2_000
-        ) as producer:
-            while not self._stopping:
-                with suppress(RaftlogError):  # The final read shows whether the record was appended.
-                    sent = await producer.send(TOPIC, b"%d" % number, partition=partition)
-                    self._written[partition] = sent.offset + 1
-                number += 1
-                await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE_S))
+        await write_numbers(
+            self._world.bootstrap,
+            TOPIC,
+            partition,
+            dice=self._dice,
+            pause_s=PAUSE_S,
+            written=self._written,
+            is_stopping=lambda: self._stopping,
+        )
 
     async def _live(self, crowd: Crowd, name: str) -> None:
         """Run one member after another; each stops, is killed, or sleeps beyond its session timeout."""

@@ -18,6 +18,7 @@ import raftlog
 from examples.exactly_once import relay
 from raftlog.errors import RaftlogError
 from simulation.cluster.loop import Process
+from simulation.cluster.numbers import write_numbers
 
 if TYPE_CHECKING:
     from simulation.cluster.ports import World
@@ -76,7 +77,7 @@ class Relays:
         self._world = world
         self._stopping = False
         self._written = [0] * PARTITIONS
-        """By partition, the offset below which every record was acknowledged."""
+        """By partition, the offset below which every record was acknowledged; in the end, that of its log's end."""
         self._committed = [0] * PARTITIONS
         self._source: list[bytes] = []
         self._results: list[bytes] = []
@@ -121,9 +122,15 @@ class Relays:
         return len(leaders) == PARTITIONS and all(one.last_stable_offset == one.log.log_end_offset for one in leaders)
 
     async def stop_writing(self) -> None:
-        """Wait until the writers end; the relays continue."""
+        """Wait until the writers end; the relays continue, also with records that were appended without an answer."""
         self._stopping = True
         await asyncio.gather(*self._work)
+        await self._as(self._process("relay-ends"), self._find_ends())
+
+    async def _find_ends(self) -> None:
+        async with raftlog.Consumer(self._world.bootstrap, SOURCE, start="earliest") as consumer:
+            for (_, number), end in (await consumer.end_offsets()).items():
+                self._written[number] = end
 
     async def stop(self) -> None:
         """Stop all relays."""
@@ -162,16 +169,15 @@ class Relays:
         return self._world.loop.create_task(work, context=process.context)
 
     async def _write(self, partition: int) -> None:
-        number = 0
-        async with raftlog.Producer(
-            self._world.bootstrap, linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=2_000
-        ) as producer:
-            while not self._stopping:
-                with suppress(RaftlogError):  # The final read shows whether the record was appended.
-                    sent = await producer.send(SOURCE, b"%d" % number, partition=partition)
-                    self._written[partition] = sent.offset + 1
-                number += 1
-                await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE_S))
+        await write_numbers(
+            self._world.bootstrap,
+            SOURCE,
+            partition,
+            dice=self._dice,
+            pause_s=PAUSE_S,
+            written=self._written,
+            is_stopping=lambda: self._stopping,
+        )
 
     async def _live(self, staff: Staff, name: str) -> None:
         """Run one life after another; each stops, sleeps, is killed, or goes on beside the next one."""

@@ -311,7 +311,8 @@ def _pending_before(
 ) -> Iterator[Tombstone]:
     """Yield the deletion of each pending offset that is older than the producer's; without one, of all.
 
-    The newer commit replaces them: if their transactions commit later, the group's offset does not go back.
+    The newer commit replaces them: if their transactions commit later, the group's offset does not go back. Callers
+    bound how many one decision deletes. Of more, some stay, and may still move it back.
     """
     for other in state.unstable.get(group_id, {}).get(partition, ()):
         if other == producer_id:
