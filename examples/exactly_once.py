@@ -58,6 +58,7 @@ async def relay(consumer: Consumer, producer: Producer, target: str, transform: 
     """Read, transform and write until cancelled; see `run`."""
     while True:
         try:
+            await producer.init_transactions()  # Ends what a killed process left open: its records wait for that.
             await step(consumer, producer, target, transform)
         except FencedError as error:
             if error.code == "PRODUCER_FENCED":

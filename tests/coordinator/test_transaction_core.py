@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -219,6 +219,32 @@ def test_a_transactions_time_counts_from_its_beginning_whatever_joins_later():
     assert shard.tick(600) == 0
     shard.join(first, 1)
     assert (shard.tick(399), shard.tick(1), shard.phase()) == (0, 1, "aborting")
+
+
+def test_a_transaction_that_began_in_the_future_times_out_all_the_same():
+    shard = Shard(ahead_ms=300_000)
+    first = shard.init(timeout_ms=1_000)
+    shard.join(first, 0)
+    shard.ahead_ms = 0  # Its coordinator's clock was wrong, and is set; or the next coordinator's is right.
+    shard.fail_over()
+    assert shard.tick(500) == 0  # Counts from here.
+    assert (shard.tick(999), shard.tick(1), shard.phase()) == (0, 1, "aborting")
+
+    shard.complete()
+    shard.ahead_ms = 300_000
+    second = shard.init(timeout_ms=1_000)
+    shard.join(second, 0)
+    shard.ahead_ms = 0
+    assert (shard.tick(1), shard.tick(999), shard.tick(1)) == (0, 0, 1)
+
+
+def test_a_transaction_that_began_in_the_future_has_its_own_time():
+    shard = Shard(ahead_ms=300_000)
+    shard.join(shard.init(timeout_ms=1_000), 0)
+    shard.ahead_ms = 0
+    assert shard.tick(100) == 0
+    shard.state.apply(replace(shard.state.by_id["t"], began_ms=400_000))  # Another began between two ticks.
+    assert (shard.tick(900), shard.tick(999), shard.tick(1)) == (0, 0, 1)
 
 
 def test_a_completion_that_comes_late_does_not_end_the_next_transaction():

@@ -31,11 +31,13 @@ class Shard:
     state: Transactions = field(default_factory=Transactions)
     log: list[LogRecord] = field(default_factory=list)
     now_ms: int = 0
+    ahead_ms: int = 0
+    """How far this broker's wall clock is ahead."""
     next_id: int = 100
 
     @property
     def now(self) -> Now:
-        return Now(self.now_ms, self.now_ms)
+        return Now(self.now_ms, self.now_ms + self.ahead_ms)
 
     def _do(self, decide: Any) -> Any:
         try:

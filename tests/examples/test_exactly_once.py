@@ -14,6 +14,7 @@ import pytest
 
 from raftlog import Admin, Consumer, Producer, RetriableError
 from raftlog.cli.local_cluster import LocalCluster
+from raftlog.client.core.membership import GroupMetadata
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[2]
@@ -60,6 +61,15 @@ async def until_done(cluster: LocalCluster, seconds: float) -> Counter[int]:
     return found
 
 
+async def leave_open(cluster: LocalCluster) -> Producer:
+    """Begin a transaction of one of the examples that stays open for as long as one can, as if it had been killed."""
+    producer = Producer(cluster.bootstrap, transactional_id="id-1", transaction_timeout_ms=900_000)
+    transaction = await producer.transaction().__aenter__()
+    await producer.send(TARGET, b"never", partition=0)
+    await transaction.send_offsets({(SOURCE, number): 0 for number in range(3)}, GroupMetadata("invoicing"))
+    return producer
+
+
 async def coordinator_of(cluster: LocalCluster, kind: str, key: str) -> str:
     import aiohttp  # noqa: PLC0415
 
@@ -75,6 +85,7 @@ async def test_every_record_has_one_effect_whoever_is_killed(tmp_path: Path):
         async with Admin(cluster.bootstrap) as admin:
             await admin.create_topic(SOURCE, partitions=3, replication_factor=3)
             await admin.create_topic(TARGET, partitions=3, replication_factor=3)
+        killed = await leave_open(cluster)
         log = tmp_path / "example.log"
         examples = [start_example(cluster, number, log) for number in range(2)]
         try:
@@ -90,8 +101,8 @@ async def test_every_record_has_one_effect_whoever_is_killed(tmp_path: Path):
             examples[1].wait()
             examples[1] = start_example(cluster, 1, log)
             await asyncio.to_thread(cluster.start_node, victim)
-            second = await coordinator_of(cluster, "group", "invoicing")
             await asyncio.to_thread(cluster.wait_ready)
+            second = await coordinator_of(cluster, "group", "invoicing")
             await asyncio.to_thread(cluster.kill, second)
             await asyncio.sleep(1)
             await asyncio.to_thread(cluster.start_node, second)
@@ -104,5 +115,6 @@ async def test_every_record_has_one_effect_whoever_is_killed(tmp_path: Path):
             for example in examples:
                 example.kill()
                 example.wait()
+            await killed.close()
 
     assert (sum(found.values()), set(found)) == (RECORDS, set(range(RECORDS)))

@@ -264,6 +264,12 @@ def a_transactions_time_counts_from_its_last_change(patch: Any) -> None:
 
 
 @mutant
+@told_by(TRANSACTIONS)
+def a_transaction_of_a_clock_ahead_stays_open(patch: Any) -> None:
+    patch(core, "_is_late", lambda _, current, now: current.began_ms + current.timeout_ms <= now.wall_ms)
+
+
+@mutant
 @told_by("tests/metadata_quorum/raft/test_snapshots.py")
 def a_snapshots_checksum_is_not_checked(patch: Any) -> None:
     def unchecked(content: bytes) -> bytes:

@@ -130,11 +130,16 @@ def a_checksum_may_hide_the_header_that_it_is_of(patch: Any) -> None:
 @told_by("tests/partition/storage/test_repair_in_place.py")
 @mutant
 def the_epoch_table_is_not_asked_where_epochs_part(patch: Any) -> None:
-    """A batch there is repaired only from a log that leads up to the batch that follows."""
-    patch.edit(storage_repair._epoch_of, "said if is_complete and", "said if False and")
+    edit = "is_known = extent.epochs.epoch_at(after.base_offset)"
+    patch.edit(storage_repair._epochs_of, edit, "is_known = False and extent.epochs.epoch_at(after.base_offset)")
 
 
-@told_by("tests/partition/storage/test_log_disk_errors.py")
+@mutant
+@told_by("tests/partition/storage/test_repair_in_place.py")
+def a_log_that_has_diverged_repairs_others(patch: Any) -> None:
+    patch.edit(core_repair.accept, "if is_proven and header.leader_epoch != damaged.epoch_of(offset)", "if False")
+
+
 @mutant
 def a_checkpoint_from_before_a_log_started_over_is_written(patch: Any) -> None:
     """A further attempt to start over does not count as a truncation."""

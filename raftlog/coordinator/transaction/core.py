@@ -85,7 +85,7 @@ class TransactionCoordinator:
     def on_tick(self, state: Transactions, now: Now) -> list[LogRecord]:
         """Abort transactions that have timed out; delete transactional ids that have expired."""
         records = list[LogRecord]()
-        late = (current for current in map(state.by_id.__getitem__, state.ongoing) if _is_late(current, now))
+        late = (current for current in map(state.by_id.__getitem__, state.ongoing) if _is_late(state, current, now))
         for current in first_of(state, late):
             records.append(prepare_end(current, now, committed=False, fresh_id=None, renew=False, timed_out=True))
         if not records:
@@ -262,5 +262,17 @@ class TransactionCoordinator:
             )
 
 
-def _is_late(current: TransactionChanged, now: Now) -> bool:
-    return current.began_ms + current.timeout_ms <= now.wall_ms
+def _is_late(state: Transactions, current: TransactionChanged, now: Now) -> bool:
+    """Return whether a transaction has timed out.
+
+    If it began in the future, the clock of the broker that began it was ahead. Its time is counted from when this
+    coordinator first sees that.
+    """
+    if current.began_ms <= now.wall_ms:
+        return current.began_ms + current.timeout_ms <= now.wall_ms
+    name, unseen = current.transactional_id, (current.began_ms, now.monotonic_ms)
+    began_ms, seen_ms = state.ahead.setdefault(name, unseen)
+    if began_ms != current.began_ms:  # Of the transaction before.
+        state.ahead[name] = unseen
+        return False
+    return seen_ms + current.timeout_ms <= now.monotonic_ms

@@ -25,6 +25,9 @@ class Transactions:
     ending: dict[str, None] = field(default_factory=dict)
     """The transactional ids whose markers have to be written."""
     sets: dict[str, TransactionSetCommitted] = field(default_factory=dict)
+    ahead: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Ongoing transactions that began in the future: its time in ms since 1970, and when that was first seen, in
+    monotonic ms. Soft state."""
     expiry_due_ms: int = 0
     """When the next check of all ids for expiry begins. Soft state."""
     unchecked: list[str] = field(default_factory=list)
@@ -70,6 +73,7 @@ class Transactions:
             self.ongoing[name] = size
         else:
             self.ongoing.pop(name, None)
+            self.ahead.pop(name, None)
 
 
 def _put(names: dict[str, None], name: str, *, within: bool) -> None:

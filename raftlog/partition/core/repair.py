@@ -20,6 +20,8 @@ class DamagedBatch:
     offset: Offset
     leader_epoch: LeaderEpoch
     """Of the batch, from its header, its neighbours or the epoch table; NO_LEADER_EPOCH if unknown."""
+    later_epochs: tuple[tuple[LeaderEpoch, Offset], ...] = ()
+    """Epochs that begin within the damage, with their first offsets. Complete if `leader_epoch` is known."""
     header: BatchHeader | None
     """Its own header, if that is intact: then only the batch with this header may replace it."""
     end_position: int | None
@@ -38,6 +40,10 @@ class DamagedBatch:
     """Positions and headers of further damaged batches up to `end_position` that have an intact header. Searched for
     only if `exact_fit` is true and `header` is None."""
 
+    def epoch_of(self, offset: Offset) -> LeaderEpoch:
+        """Return the leader epoch of a batch within the damage; NO_LEADER_EPOCH if unknown."""
+        return next((epoch for epoch, start in reversed(self.later_epochs) if start <= offset), self.leader_epoch)
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -50,7 +56,8 @@ class Accepted:
 def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
     """Return the batches from another replica that may replace the damage; None if the first one may not.
 
-    The sender is not trusted: each batch's checksums are verified, and offsets and epochs must continue.
+    The sender is not trusted: each batch's checksums are verified, and offsets and epochs must continue. Nor is its
+    log: it may have diverged within the damage, so each batch must have the epoch that was at its offset here.
     """
     length, offset, epoch = 0, damaged.offset, damaged.leader_epoch
     is_proven = damaged.leader_epoch != NO_LEADER_EPOCH
@@ -63,6 +70,8 @@ def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
             if length == 0 and not _is_wanted(damaged, header):
                 break
             if header.base_offset != offset or header.leader_epoch < epoch or not _fits(damaged, length, header):
+                break
+            if is_proven and header.leader_epoch != damaged.epoch_of(offset):
                 break
             verify_payload_crc(header, batch)
             length, offset, epoch = length + header.batch_length, header.next_offset, header.leader_epoch

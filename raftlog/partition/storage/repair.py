@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,7 +69,7 @@ class Extent:
     """Where the file ends, if it is known to be long enough."""
     end_offset: Offset | None
     """Where the next file begins, if there is one."""
-    epoch_at: Callable[[Offset], LeaderEpoch]
+    epochs: EpochTable
     exact_fit: bool
     after: BatchHeader | None = None
     """Header of the first batch of the next file, if that is sound."""
@@ -122,9 +122,9 @@ def _describe(read: Read, size: int, walk: Walk, extent: Extent, header: BatchHe
         return damaged
     following = _following(read, size, walk)
     after = extent.after if following is None else following[1]
-    epoch = _epoch_of(walk, extent, after)
-    damaged = replace(damaged, leader_epoch=epoch, following=after)
-    if following is not None and (extent.exact_fit or epoch == NO_LEADER_EPOCH):
+    epoch, *later = _epochs_of(walk, extent, after)
+    damaged = replace(damaged, leader_epoch=epoch[0], later_epochs=tuple(later), following=after)
+    if following is not None and (extent.exact_fit or damaged.leader_epoch == NO_LEADER_EPOCH):
         damaged = replace(damaged, end_position=following[0], end_offset=following[1].base_offset)
     return replace(damaged, inner=tuple(_inner(read, walk, damaged))) if extent.exact_fit else damaged
 
@@ -139,20 +139,25 @@ def _inner(read: Read, walk: Walk, damaged: DamagedBatch) -> Iterator[tuple[int,
             yield at, header
 
 
-def _epoch_of(walk: Walk, extent: Extent, after: BatchHeader | None) -> LeaderEpoch:
-    """Return the epoch of the batch at the walk's position; NO_LEADER_EPOCH if unknown.
+def _epochs_of(walk: Walk, extent: Extent, after: BatchHeader | None) -> list[tuple[LeaderEpoch, Offset]]:
+    """Return the epochs of the batches from the walk's position up to `after`, with their first offsets.
 
-    Epochs never decrease, so it is certain if the batches before and after have the same. If they differ, the epoch
-    table says it, if the table has the epoch of the batch after. An epoch is added to the table with its first batch,
-    and is synced before that batch is, so such a table has every earlier epoch. Any other table may be an earlier one.
+    Only NO_LEADER_EPOCH if they are unknown. Epochs never decrease, so they are certain if the batches before and after
+    have the same. If they differ, the epoch table says them, if it has the epoch of the batch after. An epoch is added
+    to the table with its first batch, and is synced before that batch is, so such a table has every earlier epoch. Any
+    other table may be an earlier one.
     """
-    before, said = max(0, walk.epoch), extent.epoch_at(walk.offset)
+    before, said = max(0, walk.epoch), extent.epochs.epoch_at(walk.offset)
     if after is None:
-        return said if said >= walk.epoch else NO_LEADER_EPOCH
-    if after.leader_epoch == before:
-        return before
-    is_complete = extent.epoch_at(after.base_offset) == after.leader_epoch
-    return said if is_complete and before <= said <= after.leader_epoch else NO_LEADER_EPOCH
+        is_known = said >= walk.epoch
+    elif after.leader_epoch == before:
+        return [(before, walk.offset)]
+    else:
+        is_known = extent.epochs.epoch_at(after.base_offset) == after.leader_epoch >= said >= before
+    if not is_known:
+        return [(NO_LEADER_EPOCH, walk.offset)]
+    later = (entry for entry in extent.epochs.entries if entry[1] > walk.offset)
+    return [(said, walk.offset), *(entry for entry in later if after is None or entry[1] < after.base_offset)]
 
 
 def _unsound_bytes(read: Read, size: int, walk: Walk) -> int:
@@ -232,7 +237,7 @@ class OpenLog:
         end, position = segment.next_offset, segment.size
         later = [other for other in self._log.segments if other.base_offset == end and other is not segment]
         after = _first_header(later[0].path) if later else None
-        return Extent(segment.path, end, position, end, self._log.epochs.epoch_at, self._exact_fit, after)
+        return Extent(segment.path, end, position, end, self._log.epochs, self._exact_fit, after)
 
     def write(self, damaged: DamagedBatch, accepted: Accepted) -> bool:
         """See `RepairTarget`."""
@@ -298,7 +303,7 @@ class ClosedLog:
         until = self._until if following is None else min(self._until, following)
         path = segment_path(self._folder, self._bases[0])
         after = None if following is None else _first_header(segment_path(self._folder, following))
-        return Extent(path, until, None, following, self._epochs.epoch_at, self._exact_fit, after)
+        return Extent(path, until, None, following, self._epochs, self._exact_fit, after)
 
     def write(self, damaged: DamagedBatch, accepted: Accepted) -> bool:
         """See `RepairTarget`."""

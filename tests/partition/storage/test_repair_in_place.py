@@ -260,7 +260,8 @@ def test_only_what_belongs_there_is_accepted():
     right, after = batch(5, "right", epoch=2), batch(6, "after", epoch=3)
     assert accept(place(right), right + after) == Accepted(right, 6)
     unknown = place(right, header=None)
-    assert accept(unknown, right + after) == Accepted(right + after, 7)
+    assert accept(unknown, right + after) == Accepted(right, 6), "no epoch 3 is known to begin within the damage"
+    assert accept(replace(unknown, later_epochs=((3, 6),)), right + after) == Accepted(right + after, 7)
     for wrong in (
         batch(5, "other", epoch=2),
         batch(4, "right", epoch=2),
@@ -288,6 +289,44 @@ def test_what_follows_the_first_batch_is_taken_as_far_as_there_is_room_for_it_an
     assert accept(replace(unknown, end_position=length - 8), first) is None
     assert accept(replace(unknown, end_offset=6), first + second) == Accepted(first, 6)
     assert accept(unknown, first + flipped(second, 70)) == Accepted(first, 6)
+
+
+def test_after_the_first_batch_too_each_must_have_the_epoch_that_was_there():
+    first, second, third = batch(5, "a", epoch=2), batch(6, "b", epoch=3), batch(7, "c", epoch=3)
+    known = place(first, header=None, later_epochs=((3, 6), (4, 9)))
+    assert accept(known, first + second + third) == Accepted(first + second + third, 8)
+    assert accept(known, first + batch(6, "never committed", epoch=2)) == Accepted(first, 6)
+    assert accept(known, first + second + batch(7, "d", epoch=4)) == Accepted(first + second, 7)
+    assert accept(replace(known, exact_fit=True, end_offset=7), first + batch(6, "d", epoch=2)) is None
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_log_that_has_diverged_amid_the_damage_repairs_only_what_is_before(is_open: bool, tmp_path: Path):
+    folder, diverged, whole_one = tmp_path / "log", tmp_path / "diverged", tmp_path / "source"
+    for path, epochs in ((folder, (0, 0, 1, 2)), (whole_one, (0, 0, 1, 2)), (diverged, (0, 0, 0))):
+        log = open_log(path)
+        for offset, epoch in enumerate(epochs):
+            log.append(batch(offset, f"in {epoch}", epoch=epoch))
+        log.fsync()
+        log.close()
+    whole = segment(folder).read_bytes()
+    length = len(whole) // 4
+    log = open_log(folder) if is_open else None
+    damage(segment(folder), whole, 1 * length + 8, 2 * length + 8)
+    target = OpenLog(log, [1], compacts=False) if log else ClosedLog(folder, 3, compacts=False)
+    found = target.find()
+    holding, data = find_batches([diverged], found.offset, found.leader_epoch, 1 << 20)
+    accepted = accept(found, data)
+    assert (holding, accepted) == (Holding.WHOLE, Accepted(whole[length : 2 * length], 2))
+    assert target.write(found, accepted)
+
+    found = target.find()
+    assert (found.offset, found.leader_epoch) == (2, 1)
+    assert find_batches([diverged], 2, 1, 1 << 20) == (Holding.OTHER, b"")
+    assert mend(target, whole_one) == 1
+    assert segment(folder).read_bytes() == whole
+    if log:
+        log.close()
 
 
 def test_where_the_epoch_is_unknown_only_batches_that_lead_up_to_the_next_intact_one_are_accepted():
@@ -318,10 +357,16 @@ def test_in_a_compacted_log_one_batch_fills_exactly_what_its_neighbours_leave():
     assert accept(place(first, exact_fit=True), first + second) == Accepted(first, 6)
 
 
+def compacted_gap(first: bytes, length: int) -> DamagedBatch:
+    """Return the damage of three batches, the last of which began epoch 3."""
+    known = place(first, header=None, exact_fit=True, later_epochs=((3, 7),))
+    return replace(known, end_position=length, end_offset=8, unsound_bytes=length)
+
+
 def test_in_a_compacted_log_several_batches_fill_exactly_what_their_neighbours_leave():
     first, second, third = batch(5, "a" * 100, epoch=2), batch(6, "b", epoch=2), batch(7, "c" * 9, epoch=3)
     whole = first + second + third
-    gap = place(first, header=None, exact_fit=True, end_position=len(whole), end_offset=8, unsound_bytes=len(whole))
+    gap = compacted_gap(first, len(whole))
     assert accept(gap, whole + batch(8, "after", epoch=3)) == Accepted(whole, 8)
     for wrong in (first, first + second, first + batch(6, "b", epoch=2) + batch(7, "c" * 900, epoch=3)):
         assert accept(gap, wrong) is None
@@ -332,7 +377,7 @@ def test_in_a_compacted_log_several_batches_fill_exactly_what_their_neighbours_l
 def test_an_intact_header_amid_the_damage_of_a_compacted_log_says_what_belongs_there():
     first, second, third = batch(5, "a" * 100, epoch=2), batch(6, "b", epoch=2), batch(7, "c" * 9, epoch=3)
     whole = first + second + third
-    gap = place(first, header=None, exact_fit=True, end_position=len(whole), end_offset=8, unsound_bytes=len(whole))
+    gap = compacted_gap(first, len(whole))
     known = replace(gap, inner=((len(first), parse_header(second)),))
     assert accept(known, whole) == Accepted(whole, 8)
     assert accept(known, first + flipped(second, 70) + third) == Accepted(first, 6)  # The rest has other sources.
