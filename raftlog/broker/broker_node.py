@@ -209,11 +209,15 @@ class BrokerNode:
             self.lifecycle.refuse(RaftlogError(f"broker {self._config.node_id} shuts down: {error!r}"))
             raise
 
-    async def close(self) -> None:
-        """Move leaderships away (controlled shutdown), stop serving, sync and checkpoint every log."""
+    async def stop_serving(self) -> None:
+        """Move leaderships away (controlled shutdown), and close the listeners. Later calls do nothing."""
         await self.lifecycle.shut_down()
-        for listener in self._listeners:
-            await listener.close()
+        listeners, self._listeners = self._listeners, []
+        await asyncio.gather(*(listener.close() for listener in listeners))
+
+    async def close(self) -> None:
+        """Stop serving, sync and checkpoint every log."""
+        await self.stop_serving()
         await self._tasks.close()
         await self.groups.runtime.close()
         await self.transactions.close()

@@ -84,8 +84,8 @@ class BrokerLifecycle:
         self._sooner.set()
 
     async def shut_down(self) -> None:
-        """Request a controlled shutdown; return when this broker may stop, or after a timeout."""
-        if self.broker_epoch < 0:
+        """Request a controlled shutdown; return when this broker may stop, or after a timeout. Later calls return."""
+        if self.broker_epoch < 0 or self._wants_shutdown:
             return
         self._wants_shutdown = True
         self.heartbeat_now()
@@ -121,8 +121,11 @@ class BrokerLifecycle:
             except RaftlogError as error:
                 said = _say_once(said, error)
             else:
+                if response.broker_epoch < self._data_dir.broker_epoch:
+                    self._give_up(_metadata_lost(response.broker_epoch, self._data_dir))
+                    return
                 self.broker_epoch = response.broker_epoch
-                self._data_dir.settle_unclean()
+                self._data_dir.registered(response.broker_epoch)
                 broker.on_registered(response.broker_epoch)
                 _log.info("registered as broker %d in epoch %d", self._config.node_id, response.broker_epoch)
                 return
@@ -167,7 +170,22 @@ class BrokerLifecycle:
             self.fatal.set_result(error)
 
     def _give_up(self, error: RaftlogError) -> None:
+        self._may_stop.set()  # No controller is asked again.
         self.refuse(ConfigError(error.message, code=error.code, details=error.details))
+
+
+def _metadata_lost(broker_epoch: BrokerEpoch, data_dir: NodeFolders) -> ConfigError:
+    """Return the error for controllers that have forgotten this broker's last registration, and so its topics.
+
+    Broker epochs are offsets of the metadata log. By this metadata, every partition here belongs to a deleted topic,
+    and would be deleted.
+    """
+    return ConfigError(
+        f"the controllers' metadata is not this broker's: it was registered in epoch {data_dir.broker_epoch}, and now "
+        f"in epoch {broker_epoch}. They have started over without their data folders, or with older ones. Nothing in "
+        f"{data_dir.path} was changed. Give the controllers their data folders back; or, if the records here are not "
+        "needed, start this broker with an empty data folder"
+    )
 
 
 def _say_once(said: str, error: RaftlogError) -> str:

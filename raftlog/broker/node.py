@@ -111,10 +111,7 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
         await asyncio.wait((stopped, refused), return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopped.cancel()
-        if broker is not None:
-            await broker.close()
-        if controller is not None:
-            await controller.close()
+        await _stop(broker, controller)
         await reloads.close()
         await metrics.close()
         await tls.close()
@@ -122,6 +119,24 @@ async def _run(config: NodeConfig, data_dir: NodeFolders, stop: asyncio.Event) -
         watch.close()
     if refused.done():
         raise refused.result()
+
+
+async def _stop(broker: BrokerNode | None, controller: ControllerNode | None) -> None:
+    """Stop both roles of a node.
+
+    The controller leaves the quorum before the broker syncs its logs, which may take long: no broker reaches it through
+    the closed listeners, and it would fence them all.
+    """
+    if broker is not None:
+        await broker.lifecycle.shut_down()
+    if controller is not None:
+        await controller.stop_fencing()
+    if broker is not None:
+        await broker.stop_serving()
+    if controller is not None:
+        await controller.close()
+    if broker is not None:
+        await broker.close()
 
 
 def _make_controller(

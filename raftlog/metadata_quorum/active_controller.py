@@ -90,6 +90,7 @@ class Controller:
         self._unprobed: set[BrokerId] = set()
         """Brokers to probe at the next check: they may have died together with the previous active controller."""
         self._tasks = Tasks(f"controller {node_id}")
+        self._watching: asyncio.Task[None] | None = None
         self._writer = DecisionWriter(
             node_id=node_id,
             proposal_timeout_ms=config.proposal_timeout_ms,
@@ -105,8 +106,14 @@ class Controller:
         self._writer.attach(quorum)
 
     async def start(self) -> None:
-        self._tasks.spawn(self._watch_sessions(), name="sessions")
+        self._watching = self._tasks.spawn(self._watch_sessions(), name="sessions")
         self._tasks.spawn(self._rebalance(), name="preferred leaders")
+
+    async def stop_fencing(self) -> None:
+        """Judge no sessions any more, because heartbeats no longer arrive."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait((self._watching,))
 
     async def close(self) -> None:
         await self._tasks.close()

@@ -119,6 +119,10 @@ class ControllerNode:
             ) from error
         _log.info("controller %d serves brokers at %s", self._config.node_id, address)
 
+    async def stop_fencing(self) -> None:
+        """Fence no broker any more: this node stops, and heartbeats no longer reach it."""
+        await self.controller.stop_fencing()
+
     async def close(self) -> None:
         """Stop serving, and leave the quorum."""
         if self._listener is not None:

@@ -12,6 +12,7 @@ from raftlog.model import PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.storage.data_dir import lacks_rebuilt, put_rebuilt
 from raftlog.partition.storage.file_pool import FilePool
+from raftlog.partition.storage.files import storage_error
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.partition.storage.producer_snapshots import recover_producers
@@ -58,7 +59,11 @@ class LogOpener:
         return await asyncio.to_thread(self._open, key, folder, config)
 
     def _open(self, key: TopicIdPartition, folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
-        if lacks_rebuilt(folder):
+        try:
+            is_lacking = lacks_rebuilt(folder)
+        except OSError as error:
+            raise storage_error(error, f"cannot look for {folder}") from error
+        if is_lacking:
             # An empty log must not be opened here: this replica may lead.
             raise StorageError(f"{folder}: the log that was rebuilt for it is not in place; restart the broker")
         power_lost = self._folders.power_lost or key in self._power_lost

@@ -8,12 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from broker_support import Http, http_to
+
+from raftlog.broker.node import _stop
 
 pytestmark = pytest.mark.cluster
 
@@ -88,6 +91,56 @@ async def test_one_node_alone_serves_and_comes_back(tmp_path: Path, free_ports: 
             assert await asyncio.to_thread(process.wait, 20) == 0
 
     assert [record["value"] for record in read.json["records"]][:2] == ["kept", "more"]
+
+
+async def test_a_node_leaves_the_quorum_before_it_syncs_its_logs():
+    """Brokers reach no controller behind closed listeners: the active one fenced them all while its logs were synced."""
+    events: list[str] = []
+
+    def step(name: str) -> Callable[[], Awaitable[None]]:
+        async def take() -> None:
+            events.append(name)
+
+        return take
+
+    broker = SimpleNamespace(
+        lifecycle=SimpleNamespace(shut_down=step("leaderships moved")),
+        stop_serving=step("listeners closed"),
+        close=step("logs synced"),
+    )
+    controller = SimpleNamespace(stop_fencing=step("sessions not judged"), close=step("left the quorum"))
+    await _stop(broker, controller)  # type: ignore[arg-type]
+    assert events == [
+        "leaderships moved",
+        "sessions not judged",
+        "listeners closed",
+        "left the quorum",
+        "logs synced",
+    ]
+
+
+async def test_the_longest_topic_name_is_stored_and_deleted(tmp_path: Path, free_ports: Callable[[int], list[int]]):
+    """The name of its folder was longer than file systems allow, and every broker with a replica ended."""
+    ports = free_ports(3)
+    config, topic = configure(tmp_path, ports), "x" * 249
+    async with http_to(f"http://127.0.0.1:{ports[0]}") as http:
+        with running(config) as process:
+            await until_ready(http)
+            await http.create(topic)
+            assert (await http.produce(topic, "kept")).status == 200
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(process.wait, 20) == 0
+        with running(config) as process:
+            await until_ready(http)
+            async with asyncio.timeout(20):
+                while (read := await http("GET", f"/v1/topics/{topic}/partitions/0/records?offset=0")).status != 200:
+                    await asyncio.sleep(0.02)
+            assert [record["value"] for record in read.json["records"]] == ["kept"]
+            assert (await http("DELETE", f"/v1/topics/{topic}")).status == 200
+            await http.create(topic)
+            assert (await http.produce(topic, "another")).status == 200
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(process.wait, 20) == 0
 
 
 async def test_a_hangup_ends_a_node_only_if_its_terminal_closed(tmp_path: Path, free_ports: Callable[[int], list[int]]):

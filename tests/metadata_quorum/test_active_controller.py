@@ -110,6 +110,16 @@ async def test_silence_ends_a_session_and_a_new_epoch_starts_them_all_afresh(ben
     assert not any(broker.fenced for broker in bench.controller.image.brokers.values())
 
 
+async def test_a_node_that_stops_judges_no_sessions(bench: Bench):
+    """Its listeners are closed, so no heartbeat arrives, and it fenced every broker."""
+    await bench.active()
+    await bench.join(1)
+    await bench.controller.stop_fencing()
+    bench.clock.now_ms = 100_000
+    await asyncio.sleep(0.02)  # Several checks.
+    assert not bench.controller.image.brokers[1].fenced
+
+
 async def test_a_second_process_is_refused_even_if_it_comes_while_an_epoch_begins(bench: Bench):
     await bench.active()
     await bench.join(1)

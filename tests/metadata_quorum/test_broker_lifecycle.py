@@ -9,6 +9,7 @@ from controller_support import Bench
 
 from raftlog.broker.lifecycle import BrokerLifecycle
 from raftlog.config import ListenersConfig, NodeConfig, QuorumConfig, VoterConfig
+from raftlog.errors import ErrorCode, FencedError
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.model import Address, BrokerEpoch, Offset
 from raftlog.partition.storage.data_dir import DataDir
@@ -50,6 +51,52 @@ class StartingBroker:
 
     def on_registered(self, broker_epoch: BrokerEpoch) -> None:
         self.epochs.append(broker_epoch)
+
+
+async def test_a_broker_ends_where_the_controllers_have_forgotten_its_last_registration(tmp_path: Path):
+    """They started over on empty disks, with the same cluster id. The broker deleted every log as a stray."""
+    DataDir.open(tmp_path, cluster_id="c", node_id=1).close()
+    for known, is_refused in ((0, False), (10_000, True)):
+        bench = Bench()
+        await bench.quorum.start()
+        await bench.active()
+        data_dir = DataDir.open(tmp_path, cluster_id="c", node_id=1)
+        if is_refused:
+            assert data_dir.broker_epoch > 0, "the first registration is known"
+        data_dir.broker_epoch = max(known, data_dir.broker_epoch)
+        lifecycle, broker = BrokerLifecycle(CONFIG, channel=Channel(bench.controller), data_dir=data_dir), StartingBroker()
+        running = asyncio.create_task(lifecycle.run(broker))
+        try:
+            await bench.until(lambda: broker.epochs or lifecycle.fatal.done())
+            assert lifecycle.fatal.done() == is_refused == (not broker.epochs)
+            if is_refused:
+                message = lifecycle.fatal.result().message
+                assert "the controllers' metadata is not this broker's" in message
+                assert "10000" in message
+                async with asyncio.timeout(1):
+                    await lifecycle.shut_down()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await bench.controller.close()
+            data_dir.close()
+
+
+async def test_a_broker_that_was_replaced_waits_for_no_controller(tmp_path: Path):
+    class Replaced:
+        async def register(self, _: RegisterBrokerRequest) -> RegisterBrokerResponse:
+            return RegisterBrokerResponse(broker_epoch=5, metadata_offset=5)
+
+        async def heartbeat(self, _: HeartbeatRequest, *, timeout_ms: int) -> HeartbeatResponse:
+            raise FencedError("another process", code=ErrorCode.STALE_BROKER_EPOCH)
+
+    data_dir = DataDir.open(tmp_path, cluster_id="c", node_id=1)
+    lifecycle = BrokerLifecycle(CONFIG, channel=Replaced(), data_dir=data_dir)  # type: ignore[arg-type]
+    await lifecycle.run(StartingBroker())
+    assert lifecycle.fatal.done()
+    async with asyncio.timeout(1):
+        await lifecycle.shut_down()
+    data_dir.close()
 
 
 async def test_a_starting_broker_that_is_unregistered_registers_again(tmp_path: Path):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raftlog.errors import ConfigError, DiskFullError, ErrorCode
-from raftlog.model import TopicId
+from raftlog.model import BrokerEpoch, TopicId
 from raftlog.partition.storage.files import (
     FailedSyncError,
     fsync_dir,
@@ -31,6 +31,8 @@ DELETED_SUFFIX = ".deleted"
 STRAY_SUFFIX = ".stray"
 CUTTING_SUFFIX = ".cutting"
 CUT_SUFFIX = ".cut"
+MAX_SHOWN = 180
+"""The most characters of a topic's name in the name of a folder."""
 """A log that replaces a damaged one (`raftlog storage cut`, `put_rebuilt`): while it is written, and when complete."""
 QUARANTINED = ".quarantined-"
 MAX_QUARANTINED = 2
@@ -62,6 +64,8 @@ class LastShutdown:
     unclean: bool = False
     power_lost: bool = False
     incarnations: tuple[str, ...] | None = None
+    broker_epoch: BrokerEpoch = -1
+    """Of the last registration; -1: unknown."""
 
 
 class DataDir:
@@ -82,6 +86,8 @@ class DataDir:
         """As `unclean`, but until every log was recovered: unsynced writes may be missing in any of them."""
         self.unclean = last.unclean
         """The machine went down since this folder was last closed cleanly: unsynced writes may be lost."""
+        self.broker_epoch = last.broker_epoch
+        """The epoch of the last registration that is known; -1: none. A later one has a greater epoch."""
         self._lock = lock
         earlier = last.incarnations or ()
         self._incarnations = [*earlier[:1], *earlier[1:][-MAX_INCARNATIONS:], incarnation_id]
@@ -126,12 +132,10 @@ class DataDir:
         """Record a clean shutdown: everything is synced, and nothing more is written."""
         self._note_what_may_be_forgotten(clean=True)
 
-    def settle_unclean(self) -> None:
-        """Record that the controller has received the unclean shutdown and the present incarnation."""
-        if self.unclean or len(self._incarnations) > 1:
-            self.unclean = False
-            self._incarnations = [self.incarnation_id]
-            self._note_what_may_be_forgotten(clean=False)
+    def registered(self, broker_epoch: BrokerEpoch) -> None:
+        """Record a registration: the controller has received the unclean shutdown and the present incarnation."""
+        self.unclean, self._incarnations, self.broker_epoch = False, [self.incarnation_id], broker_epoch
+        self._note_what_may_be_forgotten(clean=False)
 
     def settle_power_loss(self) -> None:
         """Record that every log was recovered after a power loss: invalid batches found later are damage."""
@@ -148,7 +152,8 @@ class DataDir:
 
     def _note_run(self, *, clean: bool) -> None:
         run = {"boot_id": boot_id(), "clean": clean, "unclean_before": self.unclean, "power_lost": self.power_lost}
-        write_json(self.path / _RUN_FILE, {**run, "incarnations": self._incarnations})
+        since = {"incarnations": self._incarnations, "broker_epoch": self.broker_epoch}
+        write_json(self.path / _RUN_FILE, {**run, **since})
 
     def close(self) -> None:
         """Release the lock."""
@@ -157,8 +162,13 @@ class DataDir:
             self._lock = -1
 
     def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path:
-        """Return the folder of a replica's log; the topic id keeps a recreated topic apart from the old one."""
-        return self.partitions / f"{topic}-{partition}-{topic_id}"
+        """Return the folder of a replica's log; the topic id keeps a recreated topic apart from the old one.
+
+        The name has only the beginning of a long topic's name: with its suffixes it has at most 255 bytes, as many as
+        file systems allow.
+        """
+        shown = topic if len(topic) <= MAX_SHOWN else f"{topic[:MAX_SHOWN]}~"
+        return self.partitions / f"{shown}-{partition}-{topic_id}"
 
     def list_partitions(self) -> Iterator[StoredPartition]:
         """Find every partition folder, sorted by name; others are left alone."""
@@ -425,7 +435,8 @@ def _last_shutdown(path: Path) -> LastShutdown:
     unclean = went_down or bool(last.get("unclean_before"))
     noted = last.get("incarnations")
     incarnations = None if noted is None else tuple(map(str, noted))
-    return LastShutdown(clean, unclean, unclean or bool(last.get("power_lost")), incarnations)
+    broker_epoch = int(last.get("broker_epoch", -1))
+    return LastShutdown(clean, unclean, unclean or bool(last.get("power_lost")), incarnations, broker_epoch)
 
 
 def _claim(path: Path, cluster_id: str, node_id: int) -> str:

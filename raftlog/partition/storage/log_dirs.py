@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from raftlog.errors import ConfigError
-from raftlog.model import TopicId
+from raftlog.model import BrokerEpoch, TopicId
 from raftlog.partition.storage.data_dir import DataDir, StoredPartition, quarantine
 from raftlog.partition.storage.files import read_json, write_json
 from raftlog.runtime import new_uuid_hex
@@ -44,7 +44,9 @@ class NodeFolders(Protocol):
     def power_lost(self) -> bool: ...
     @property
     def quarantined(self) -> int: ...
-    def settle_unclean(self) -> None: ...
+    @property
+    def broker_epoch(self) -> BrokerEpoch: ...
+    def registered(self, broker_epoch: BrokerEpoch) -> None: ...
     def settle_power_loss(self) -> None: ...
     def mark_clean(self) -> None: ...
     def close(self) -> None: ...
@@ -143,10 +145,15 @@ class LogDirs:
         """How many quarantined logs are on disk."""
         return sum(log_dir.quarantined for log_dir in self._log_dirs)
 
-    def settle_unclean(self) -> None:
-        """See `DataDir.settle_unclean`."""
+    @property
+    def broker_epoch(self) -> BrokerEpoch:
+        """The greatest epoch that one of the folders knows."""
+        return max(folder.broker_epoch for folder in self._all)
+
+    def registered(self, broker_epoch: BrokerEpoch) -> None:
+        """See `DataDir.registered`."""
         for folder in self._all:
-            folder.settle_unclean()
+            folder.registered(broker_epoch)
 
     def settle_power_loss(self) -> None:
         """See `DataDir.settle_power_loss`."""
@@ -166,6 +173,9 @@ class LogDirs:
     def partition_folder(self, topic: str, partition: int, topic_id: TopicId) -> Path:
         """Return the folder of a replica's log; a new one goes to the first folder with the fewest partitions."""
         name = self._data_dir.partition_folder(topic, partition, topic_id).name
+        whole = f"{topic}-{partition}-{topic_id}"
+        if whole in self._home:  # An earlier version did not shorten names.
+            name = whole
         if name not in self._home:
             log_dir = self._home[name] = min(self._log_dirs, key=self._partitions.__getitem__)
             self._partitions[log_dir] += 1

@@ -104,7 +104,7 @@ def test_an_unclean_end_is_remembered_until_it_is_settled(tmp_path: Path):
     run_again(folder, reboot=True).close()
     told = run_again(folder)
     assert told.unclean
-    told.settle_unclean()
+    told.registered(7)
     told.close()
     settled = run_again(folder)
     assert not settled.unclean
@@ -124,7 +124,7 @@ def test_a_folder_knows_which_processes_may_have_registered_last(tmp_path: Path)
     """The answer to a registration may be lost: all since the last one that was answered may be meant."""
     first = run_again(tmp_path / "d")
     assert first.previous_incarnations is None
-    first.settle_unclean()
+    first.registered(7)
     first.close()
     names = [first.incarnation_id]
     for _ in range(3):
@@ -133,7 +133,7 @@ def test_a_folder_knows_which_processes_may_have_registered_last(tmp_path: Path)
         names.append(again.incarnation_id)
         again.close()
     told = run_again(tmp_path / "d")
-    told.settle_unclean()
+    told.registered(7)
     told.mark_clean()
     told.close()
     assert run_again(tmp_path / "d").previous_incarnations == (told.incarnation_id,)
@@ -142,7 +142,7 @@ def test_a_folder_knows_which_processes_may_have_registered_last(tmp_path: Path)
 def test_a_process_that_never_registers_forgets_no_earlier_registration(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(data_dir, "MAX_INCARNATIONS", 2)
     first = run_again(tmp_path / "d")
-    first.settle_unclean()
+    first.registered(7)
     first.close()
     for _ in range(5):
         again = run_again(tmp_path / "d")
@@ -156,7 +156,7 @@ def test_lost_power_is_remembered_until_every_log_was_opened(tmp_path: Path):
     folder = tmp_path / "d"
     run_again(folder).close()
     told = run_again(folder, reboot=True)
-    told.settle_unclean()
+    told.registered(7)
     told.close()
     opening = run_again(folder)
     assert (opening.unclean, opening.power_lost) == (False, True)
@@ -240,7 +240,7 @@ def test_the_folders_of_many_partitions_are_set_aside_by_one_listing_and_one_syn
     opened.close()
 
 
-@pytest.mark.parametrize("note", [DataDir.settle_unclean, DataDir.mark_clean])
+@pytest.mark.parametrize("note", [lambda data_dir: data_dir.registered(7), DataDir.mark_clean])
 def test_a_full_disk_ends_no_broker_for_a_note_that_saves_work(tmp_path: Path, monkeypatch, note):
     """Seed 153 of the simulated cluster: a broker that came back from a power loss onto a full disk ended."""
     folder = tmp_path / "d"

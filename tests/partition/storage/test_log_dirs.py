@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from raftlog.errors import ConfigError, ErrorCode
-from raftlog.partition.storage.data_dir import DataDir
+from raftlog.partition.storage.data_dir import DataDir, lacks_rebuilt
 from raftlog.partition.storage.log_dirs import LogDirs
 
 TOPIC_ID = "b" * 32
@@ -36,6 +36,34 @@ def test_partitions_go_where_fewest_are_and_stay(tmp_path: Path):
     assert [place(again, partition) for partition in (20, 21, 22)] == ["c", "c", "b"]
     assert sorted(stored.partition for stored in again.list_partitions()) == [1, 2, 3, 9, 20, 21, 22]
     again.close()
+
+
+def test_the_longest_topic_name_leaves_room_for_what_is_added_to_the_name_of_its_folder(tmp_path: Path):
+    topic = "x" * 249
+    folders = opened(tmp_path, "a")
+    for end in ("quarantined", "set aside", "stray"):
+        for _ in range(12 if end == "quarantined" else 1):
+            folder = folders.partition_folder(topic, 65_535, TOPIC_ID)
+            assert not lacks_rebuilt(folder)
+            folder.mkdir(exist_ok=True)
+            if end == "quarantined":
+                assert folders.quarantine(folder).is_dir()
+        if end == "set aside":
+            assert len(folders.set_aside([folder])) > 1, "with quarantined ones"
+        elif end == "stray":
+            assert folders.set_stray(folder).is_dir()
+    folders.close()
+
+
+def test_the_folder_of_an_earlier_version_is_found_by_its_whole_name(tmp_path: Path):
+    topic = "x" * 210
+    opened(tmp_path, "a").close()
+    before = tmp_path / "a" / "partitions" / f"{topic}-0-{TOPIC_ID}"
+    before.mkdir()
+    folders = opened(tmp_path, "a")
+    assert folders.partition_folder(topic, 0, TOPIC_ID) == before
+    assert folders.partition_folder(topic, 1, TOPIC_ID).name == f"{'x' * 180}~-1-{TOPIC_ID}"
+    folders.close()
 
 
 def test_a_log_that_never_had_a_record_gives_its_place_back(tmp_path: Path):
@@ -98,12 +126,12 @@ def test_a_folder_of_another_node_is_refused_and_nothing_stays_locked(tmp_path: 
 
 def test_an_older_copy_of_one_disk_knows_no_later_process(tmp_path: Path):
     first = opened(tmp_path, "a", "b")
-    first.settle_unclean()
+    first.registered(7)
     first.close()
     shutil.copytree(tmp_path / "b", tmp_path / "copy")
     second = opened(tmp_path, "a", "b")
     assert second.previous_incarnations == (first.incarnation_id,)
-    second.settle_unclean()
+    second.registered(7)
     second.close()
     shutil.rmtree(tmp_path / "b")
     shutil.copytree(tmp_path / "copy", tmp_path / "b")
@@ -118,6 +146,6 @@ def test_an_unclean_end_of_one_disk_is_one_of_the_node(tmp_path: Path):
     run.write_text('{"boot_id": "another", "clean": false, "unclean_before": false}')
     again = opened(tmp_path, "a", "b")
     assert (again.unclean, again.power_lost) == (True, True)
-    again.settle_unclean()
+    again.registered(7)
     assert (again.unclean, again.power_lost) == (False, True)
     again.close()
