@@ -139,6 +139,7 @@ class BrokerNode:
         self._origins = Origins(config.own_hosts)
         self._tasks = Tasks(f"broker node {config.node_id}")
         self._applied: MetadataImage | None = None
+        self._applying = asyncio.Lock()
         """The image that replicas and groups have applied."""
         self._replicas_open = False
         """Whether logs are open. Before, the controllers must not unfence this broker: it could be elected."""
@@ -362,9 +363,15 @@ class BrokerNode:
     def on_registered(self, broker_epoch: BrokerEpoch) -> None:
         self.replicas.local.broker_epoch = broker_epoch
         # The image with the registration may arrive before the response to it.
-        self._tasks.spawn(self._on_image(self.listener.image), name="apply metadata")
+        self._tasks.spawn(self._vital(self._on_image(self.listener.image)), name="apply metadata")
 
     async def _on_image(self, image: MetadataImage) -> None:
+        """Apply a metadata image, unless a newer one was applied."""
+        async with self._applying:
+            if self._applied is None or image.offset >= self._applied.offset:
+                await self._apply(image)
+
+    async def _apply(self, image: MetadataImage) -> None:
         """Apply a metadata image, unless it precedes this registration: it would revive old leaderships."""
         own = image.brokers.get(self._config.node_id)
         if own is None or own.broker_epoch != self.replicas.local.broker_epoch:

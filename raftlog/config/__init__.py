@@ -20,9 +20,10 @@ from raftlog.config.replication import ReplicationConfig
 from raftlog.config.security import AuthorizerMode, SecurityConfig
 from raftlog.config.tls import TlsConfig
 from raftlog.config.tokens import TokenAlgorithm, TokensConfig, is_safe_url
-from raftlog.config.topic import TopicConfig, validate_topic_configs
+from raftlog.config.topic import INTERNAL_TOPIC_SETTINGS, TopicConfig, defaults_of, topic_config, validate_topic_configs
 
 __all__ = [
+    "INTERNAL_TOPIC_SETTINGS",
     "MAX_CONNECTION_RATE",
     "MAX_CONNECTION_RATE_PER_ADDRESS",
     "REASSIGNMENT_THROTTLE",
@@ -41,7 +42,9 @@ __all__ = [
     "TokensConfig",
     "TopicConfig",
     "VoterConfig",
+    "defaults_of",
     "is_safe_url",
+    "topic_config",
     "validate_broker_configs",
     "validate_topic_configs",
 ]

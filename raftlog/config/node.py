@@ -80,6 +80,12 @@ class QuorumConfig:
         ids = [voter.node_id for voter in self.voters]
         if len(set(ids)) != len(ids):
             raise ConfigError(f"quorum.voters: node ids must be unique, received {ids}")
+        for name in ("quorum", "internal"):
+            addresses = [getattr(voter, name) for voter in self.voters]
+            if len(set(addresses)) != len(addresses):
+                raise ConfigError(
+                    f"quorum.voters: each needs its own {name} address, received {list(map(str, addresses))}"
+                )
         if len(ids) % 2 == 0:
             raise ConfigError(f"quorum.voters: expected an odd number of voters (3 or 5), received {len(ids)}")
 
@@ -100,6 +106,15 @@ class ControllerConfig:
     """How often the quorum's journal and snapshot are read and checked; -1: never."""
 
     def __post_init__(self) -> None:
+        for name in (
+            "broker_session_timeout_ms",
+            "session_check_interval_ms",
+            "proposal_timeout_ms",
+            "snapshot_min_entries",
+            "leader_imbalance_check_interval_ms",
+        ):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"controller.{name} must be at least 1, received {getattr(self, name)}")
         if self.log_scrub_interval_ms != -1 and self.log_scrub_interval_ms < 1_000:
             raise ConfigError(
                 "controller.log_scrub_interval_ms must be -1 (never), or 1000 (a second) or more, received "
@@ -178,7 +193,15 @@ class BrokerConfig:
             raise ConfigError(
                 f"broker.producer_id_min_idle_ms must be at least 0, received {self.producer_id_min_idle_ms}"
             )
-        for name in ("max_connections", "max_connections_per_address", "max_producer_ids", "max_streams"):
+        for name in (
+            "broker_heartbeat_interval_ms",
+            "checkpoint_interval_ms",
+            "max_connections",
+            "max_connections_per_address",
+            "max_producer_ids",
+            "max_streams",
+            "retention_check_interval_ms",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"broker.{name} must be at least 1, received {getattr(self, name)}")
         if self.log_cleaner_backoff_ms < 1:
@@ -251,6 +274,12 @@ class NodeConfig:
             raise ConfigError("listeners.public: missing; a broker needs it, for example '127.0.0.1:9400'")
         if self.is_controller:
             self._require_voter()
+        if 2 * self.broker.broker_heartbeat_interval_ms >= self.controller.broker_session_timeout_ms:
+            raise ConfigError(
+                "broker.broker_heartbeat_interval_ms: expected less than half of controller.broker_session_timeout_ms "
+                f"({self.controller.broker_session_timeout_ms}), received {self.broker.broker_heartbeat_interval_ms}: "
+                "a broker would be fenced between two heartbeats"
+            )
         self._require_plain_texts()
         self._require_node_identity()
         if self.tls.internal == "required":  # In a cluster, so do the others: voters are dialled with TLS.

@@ -5,14 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from raftlog.errors import ConfigError
-from raftlog.model import Flush
+from raftlog.model import INTERNAL_TOPICS, Flush
 from raftlog.schema import from_plain
 
+T = TypeVar("T")
 MIN_SEGMENT_BYTES = 4096
 MAX_MESSAGE_BYTES = 64 << 20
+INTERNAL_TOPIC_SETTINGS = {
+    "min_insync_replicas": 1,
+    "segment_bytes": 1 << 20,
+    "segment_ms": 60_000,
+    "file_delete_delay_ms": 0,
+    "min_cleanable_dirty_ratio": 0,
+}
+"""Settings of internal topics that an operator may change, with the minimum of each.
+
+Values from the minimum on lose no acknowledged records, and do not create a segment for every few records.
+"""
 _DECIMAL = re.compile(r"-?\d+\.\d+")
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
@@ -94,6 +106,27 @@ class TopicConfig:
         """Return these settings with a topic's own on top; `overrides` were validated when they were set."""
         known = {field.name for field in fields(self)}
         return replace(self, **{name: value for name, value in overrides.items() if name in known})
+
+
+def defaults_of(topic: str, defaults: Mapping[str, T]) -> dict[str, T | int]:
+    """Return the defaults that a topic takes: an internal one only of `INTERNAL_TOPIC_SETTINGS`, from the minimum on.
+
+    Others, such as a small `max_message_bytes`, would refuse its coordinator's batches.
+    """
+    if topic not in INTERNAL_TOPICS:
+        return dict(defaults)
+    return {
+        name: max(value, least) if isinstance(value, int | float) else value
+        for name, least in INTERNAL_TOPIC_SETTINGS.items()
+        if (value := defaults.get(name)) is not None
+    }
+
+
+def topic_config(topic: str, defaults: TopicConfig, overrides: Mapping[str, Any]) -> TopicConfig:
+    """Return the settings of a topic: its own over a node's defaults."""
+    if topic in INTERNAL_TOPICS:
+        defaults = TopicConfig().with_overrides(defaults_of(topic, asdict(defaults)))
+    return defaults.with_overrides(overrides)
 
 
 def validate_topic_configs(overrides: Mapping[str, object]) -> dict[str, str | int | float | bool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from raftlog.config import defaults_of
 from raftlog.metadata_quorum.records import ALL_BROKERS, ConfigValue, Record
 from raftlog.model import (
     Acl,
@@ -93,7 +94,7 @@ class MetadataImage:
                 topic_id=topic.topic_id,
                 partition=partition,
                 state=state,
-                configs={**defaults, **topic.configs} if defaults else topic.configs,
+                configs={**defaults_of(topic.topic, defaults), **topic.configs} if defaults else topic.configs,
             )
             for topic, partition, state in self.partitions()
             if broker_id in state.replicas

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from raftlog.config import topic_config
 from raftlog.errors import (
     ErrorCode,
     StorageError,
@@ -118,7 +119,7 @@ class Replica(FollowerReplica):
         """Take the role and settings of newer metadata; older metadata is ignored."""
         before = self.assignment.state
         newer = assignment.state.partition_epoch > before.partition_epoch
-        self.log.config = self._topic_defaults.with_overrides(assignment.configs)
+        self.log.config = topic_config(assignment.topic, self._topic_defaults, assignment.configs)
         if newer or self.assignment.configs != assignment.configs:
             self.assignment = assignment if newer else replace(self.assignment, configs=assignment.configs)
         if self.state.leader != self.broker_id:

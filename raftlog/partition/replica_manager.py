@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+from raftlog.config import topic_config
 from raftlog.errors import DamagedDataError, ErrorCode, StaleRouteError, StorageError
 from raftlog.model import (
     Acks,
@@ -354,7 +355,7 @@ class ReplicaManager:
             rebuilt: a complete log lies beside its damaged one, and replaces it first.
         """
         folder = self._logs.folder_of(assignment)
-        config = self._settings.topic_defaults.with_overrides(assignment.configs)
+        config = topic_config(assignment.topic, self._settings.topic_defaults, assignment.configs)
         try:
             if rebuilt:
                 await self._logs.put_rebuilt(assignment)

@@ -10,13 +10,17 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from broker_support import Http, http_to
 
+from raftlog.broker.broker_node import BrokerNode
 from raftlog.broker.node import _stop
+from raftlog.errors import RaftlogError, StorageError
+from raftlog.runtime import Tasks
 
 pytestmark = pytest.mark.cluster
 
@@ -94,7 +98,7 @@ async def test_one_node_alone_serves_and_comes_back(tmp_path: Path, free_ports: 
 
 
 async def test_a_node_leaves_the_quorum_before_it_syncs_its_logs():
-    """Brokers reach no controller behind closed listeners: the active one fenced them all while its logs were synced."""
+    """Brokers reach no controller behind closed listeners: it fenced them all while its logs were synced."""
     events: list[str] = []
 
     def step(name: str) -> Callable[[], Awaitable[None]]:
@@ -117,6 +121,29 @@ async def test_a_node_leaves_the_quorum_before_it_syncs_its_logs():
         "left the quorum",
         "logs synced",
     ]
+
+
+async def test_a_broker_that_cannot_apply_its_first_metadata_ends():
+    """The image with the registration may arrive before the answer to it, and is applied by a task of its own."""
+    refused: list[RaftlogError] = []
+
+    async def fail(_: object) -> None:
+        raise StorageError("a stray folder cannot be renamed")
+
+    node = SimpleNamespace(
+        replicas=SimpleNamespace(local=SimpleNamespace(broker_epoch=-1)),
+        listener=SimpleNamespace(image=None),
+        lifecycle=SimpleNamespace(refuse=refused.append),
+        _on_image=fail,
+        _tasks=Tasks("broker"),
+    )
+    node._vital = partial(BrokerNode._vital, node)
+    BrokerNode.on_registered(node, 5)  # type: ignore[arg-type]
+    async with asyncio.timeout(5):
+        while not refused:
+            await asyncio.sleep(0)
+    assert "cannot be renamed" in refused[0].message
+    await node._tasks.close()
 
 
 async def test_the_longest_topic_name_is_stored_and_deleted(tmp_path: Path, free_ports: Callable[[int], list[int]]):

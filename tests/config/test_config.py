@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from raftlog.config import NodeConfig, TopicConfig, validate_topic_configs
+from raftlog.config import (
+    BrokerConfig,
+    ControllerConfig,
+    NodeConfig,
+    TopicConfig,
+    defaults_of,
+    topic_config,
+    validate_topic_configs,
+)
 from raftlog.errors import ConfigError
 from raftlog.model import Address
 
@@ -71,6 +82,45 @@ def test_a_bad_file_says_what_is_wrong(tmp_path: Path, old: str, new: str, messa
 
     assert message in caught.value.message
     assert str(path) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ControllerConfig(leader_imbalance_check_interval_ms=-1), "at least 1, received -1"),
+        (lambda: ControllerConfig(session_check_interval_ms=0), "session_check_interval_ms must be at least 1"),
+        (lambda: ControllerConfig(proposal_timeout_ms=0), "proposal_timeout_ms must be at least 1"),
+        (lambda: ControllerConfig(snapshot_min_entries=-1), "snapshot_min_entries must be at least 1"),
+        (lambda: BrokerConfig(broker_heartbeat_interval_ms=0), "broker_heartbeat_interval_ms must be at least 1"),
+        (lambda: BrokerConfig(retention_check_interval_ms=-1), "retention_check_interval_ms must be at least 1"),
+        (lambda: BrokerConfig(checkpoint_interval_ms=-1), "checkpoint_interval_ms must be at least 1"),
+    ],
+)
+def test_an_interval_that_would_never_pause_is_refused(make: Callable[[], object], message: str):
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+def test_settings_that_contradict_each_other_are_refused(tmp_path: Path):
+    """A broker that sends heartbeats less often than its session lasts was fenced and unfenced for ever."""
+    with pytest.raises(ConfigError, match="a broker would be fenced between two heartbeats"):
+        NodeConfig.load(write(tmp_path, GOOD + "[broker]\nbroker_heartbeat_interval_ms = 1_500\n"))
+    voter = '{ node_id = %d, quorum = "127.0.0.1:%d", internal = "127.0.0.1:%d" }'
+    for ports in ((1, 1, 2), (1, 2, 1)):
+        voters = ", ".join(voter % (101 + n, 9430 + port, 9420 + n) for n, port in enumerate(ports))
+        text = re.sub(r"voters = .*", f"voters = [{voters}]", GOOD)
+        with pytest.raises(ConfigError, match="each needs its own quorum address"):
+            NodeConfig.load(write(tmp_path, text))
+
+
+def test_a_nodes_defaults_do_not_reach_internal_topics_where_they_would_stop_coordinators():
+    node = TopicConfig(max_message_bytes=20_000, segment_ms=1, min_cleanable_dirty_ratio=0.1, file_delete_delay_ms=7)
+    assert topic_config("t", node, {"segment_ms": 5}) == replace(node, segment_ms=5)
+    internal = topic_config("__consumer_offsets", node, {"cleanup_policy": "compact"})
+    assert internal == TopicConfig(
+        cleanup_policy="compact", segment_ms=60_000, min_cleanable_dirty_ratio=0.1, file_delete_delay_ms=7
+    )
+    assert defaults_of("__transaction_state", {"retention_ms": 1, "segment_ms": 1}) == {"segment_ms": 60_000}
 
 
 def test_a_missing_file(tmp_path: Path):

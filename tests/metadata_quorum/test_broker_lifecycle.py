@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from controller_support import Bench
 
 from raftlog.broker.lifecycle import BrokerLifecycle
@@ -53,33 +54,33 @@ class StartingBroker:
         self.epochs.append(broker_epoch)
 
 
-async def test_a_broker_ends_where_the_controllers_have_forgotten_its_last_registration(tmp_path: Path):
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_broker_ends_where_the_controllers_have_forgotten_its_last_registration(is_lost: bool, tmp_path: Path):
     """They started over on empty disks, with the same cluster id. The broker deleted every log as a stray."""
-    DataDir.open(tmp_path, cluster_id="c", node_id=1).close()
-    for known, is_refused in ((0, False), (10_000, True)):
-        bench = Bench()
-        await bench.quorum.start()
-        await bench.active()
-        data_dir = DataDir.open(tmp_path, cluster_id="c", node_id=1)
-        if is_refused:
-            assert data_dir.broker_epoch > 0, "the first registration is known"
-        data_dir.broker_epoch = max(known, data_dir.broker_epoch)
-        lifecycle, broker = BrokerLifecycle(CONFIG, channel=Channel(bench.controller), data_dir=data_dir), StartingBroker()
-        running = asyncio.create_task(lifecycle.run(broker))
-        try:
-            await bench.until(lambda: broker.epochs or lifecycle.fatal.done())
-            assert lifecycle.fatal.done() == is_refused == (not broker.epochs)
-            if is_refused:
-                message = lifecycle.fatal.result().message
-                assert "the controllers' metadata is not this broker's" in message
-                assert "10000" in message
-                async with asyncio.timeout(1):
-                    await lifecycle.shut_down()
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-            await bench.controller.close()
-            data_dir.close()
+    before = DataDir.open(tmp_path, cluster_id="c", node_id=1)
+    before.registered(10_000 if is_lost else 0)
+    before.close()
+    bench, broker = Bench(), StartingBroker()
+    await bench.quorum.start()
+    await bench.active()
+    data_dir = DataDir.open(tmp_path, cluster_id="c", node_id=1)
+    lifecycle = BrokerLifecycle(CONFIG, channel=Channel(bench.controller), data_dir=data_dir)
+    running = asyncio.create_task(lifecycle.run(broker))
+    try:
+        await bench.until(lambda: broker.epochs or lifecycle.fatal.done())
+        assert lifecycle.fatal.done() == is_lost == (not broker.epochs)
+        if is_lost:
+            message = lifecycle.fatal.result().message
+            assert "the controllers' metadata is not this broker's: it was registered in epoch 10000" in message
+            async with asyncio.timeout(1):
+                await lifecycle.shut_down()
+        else:
+            assert data_dir.broker_epoch == lifecycle.broker_epoch > 0
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await bench.controller.close()
+        data_dir.close()
 
 
 async def test_a_broker_that_was_replaced_waits_for_no_controller(tmp_path: Path):

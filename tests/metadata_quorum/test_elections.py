@@ -9,7 +9,12 @@ from metadata_support import TOPIC_ID, cluster, decided, register, state_of, the
 from test_controller_decisions import ask_to_register, heartbeat, refused
 
 from raftlog.errors import ErrorCode
-from raftlog.metadata_quorum.controller.brokers import decide_fence, decide_registration, decide_unregistration
+from raftlog.metadata_quorum.controller.brokers import (
+    decide_fence,
+    decide_heartbeat,
+    decide_registration,
+    decide_unregistration,
+)
 from raftlog.metadata_quorum.controller.elections import min_isr, unclean_elections
 from raftlog.metadata_quorum.controller.isr import decide_alter_partitions
 from raftlog.metadata_quorum.controller.leadership import decide_elections, decide_rebalance
@@ -27,7 +32,13 @@ from raftlog.wire.admin import (
     ReassignPartition,
     UnregisterBrokerRequest,
 )
-from raftlog.wire.controller import AlterPartition, AlterPartitionsRequest, IsrMember
+from raftlog.wire.controller import (
+    AlterPartition,
+    AlterPartitionsRequest,
+    HeartbeatRequest,
+    IsrMember,
+    OfflineReplica,
+)
 
 THE_PARTITION = (ElectionPartition(topic="t", partition=0),)
 
@@ -187,6 +198,41 @@ class TestUncleanElections:
         decision = decide_elections(image, ElectLeadersRequest(election="unclean", partitions=THE_PARTITION))
         assert seen(state_of(decided(image, decision))) == ((2,), (), 2)
 
+    def test_by_command_not_the_replica_that_cannot_open_its_log(self):
+        """Its broker is alive. It was elected, and gave the leadership back with its next heartbeat, each time."""
+        image = fence(with_partition(cluster(), isr=(1,), leader=1), 1)
+        damaged = decide_heartbeat(
+            image,
+            HeartbeatRequest(
+                broker_id=1,
+                broker_epoch=image.brokers[1].broker_epoch,
+                metadata_offset=image.offset,
+                offline=(OfflineReplica(topic_id=TOPIC_ID, partition=0),),
+            ),
+        )
+        image = decided(image, damaged)
+        assert (image.brokers[1].fenced, seen(state_of(image))) == (False, ((), (1,), NO_LEADER))
+        decision = decide_elections(image, ElectLeadersRequest(election="unclean", partitions=THE_PARTITION))
+        assert seen(state_of(decided(image, decision))) == ((2,), (), 2)
+        alone = fence(image, 2, 3)
+        decision = decide_elections(alone, ElectLeadersRequest(election="unclean", partitions=THE_PARTITION))
+        assert seen(state_of(decided(alone, decision))) == ((1,), (), 1), "there is no other"
+
+    def test_the_only_target_of_a_move_completes_it(self):
+        """The new leader has no ISR change to propose, so the move never ended, and could not be cancelled."""
+        image = with_partition(cluster(), isr=(1,), leader=1)
+        alone = replace(state_of(image), replicas=(1,))
+        fields = {name: getattr(alone, name) for name in PartitionState.__slots__}
+        image = then(image, ChangePartition(topic_id=TOPIC_ID, partition=0, **fields))
+        move = ReassignPartition(topic="t", partition=0, replicas=(2,))
+        image = fence(decided(image, decide_reassignment(image, ReassignmentRequest(partitions=(move,)))), 1)
+        assert (state_of(image).adding, state_of(image).removing) == ((2,), (1,))
+        decision = decide_elections(image, ElectLeadersRequest(election="unclean", partitions=THE_PARTITION))
+        done = state_of(decided(image, decision))
+        assert (done.replicas, done.isr, done.leader, done.adding, done.removing) == ((2,), (2,), 2, (), ())
+        (said,) = unclean_elections(image, decision.records)
+        assert "t-0 is led by broker 2" in said
+
     def test_a_partition_with_a_leader_is_left_alone(self):
         image = with_partition(cluster(), isr=(1,), leader=1)
         decision = decide_elections(image, ElectLeadersRequest(election="unclean", partitions=THE_PARTITION))
@@ -316,6 +362,11 @@ class TestReassignment:
     def test_cancelling_needs_somebody_to_go_back_to(self):
         for image in (self.with_one_in_sync(), self.with_one_in_sync(isr=(), elr=(4,))):
             assert refused(lambda: self.ask(image, cancel=True)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT  # noqa: B023
+
+    def test_cancelling_is_possible_where_none_is_in_sync(self):
+        image = self.with_one_in_sync(isr=(), elr=())
+        state = state_of(decided(image, self.ask(image, cancel=True)))
+        assert (set(state.replicas), state.adding, state.removing) == ({1, 2, 3}, (), ())
 
     def test_redirecting_keeps_somebody_who_has_everything(self):
         for image in (self.with_one_in_sync(), self.with_one_in_sync(isr=(), elr=(4,))):

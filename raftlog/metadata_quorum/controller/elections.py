@@ -213,7 +213,7 @@ def unclean_elections(image: MetadataImage, records: Iterable[object]) -> list[s
         topic = image.topics.get(record.topic_id)
         if before is None or topic is None or record.leader in (*before.isr, *before.elr):
             continue
-        if record.leader in before.adding and not record.adding:
+        if record.leader in before.adding and not record.adding and before.leader != NO_LEADER:
             continue  # The new leader joined the ISR and completed a reassignment in one decision.
         messages.append(
             f"unclean election: {topic.topic}-{record.partition} is led by broker {record.leader} in epoch "

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from raftlog.errors import InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision, change
 from raftlog.metadata_quorum.controller.elections import is_active, min_isr, next_state, with_new_leader
+from raftlog.metadata_quorum.controller.reassignment import with_reassignment_completed
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.metadata_quorum.records import ChangePartition
 from raftlog.model import NO_LEADER, BrokerId, PartitionState
@@ -61,8 +62,17 @@ def _elect_preferred(image: MetadataImage, topic: TopicImage, state: PartitionSt
 def _elect_unclean(image: MetadataImage, topic: TopicImage, state: PartitionState) -> tuple[PartitionState, str]:
     if state.leader != NO_LEADER:
         return state, f"broker {state.leader} leads it: an unclean election is not needed"
-    after = with_new_leader(topic, state, lambda broker: is_active(image, broker), unclean=True)
-    return after, "" if after is not state else f"none of its replicas {list(state.replicas)} is alive"
+    # A replica of ISR or ELR whose broker is alive leads already, unless its log cannot be opened: it comes last.
+    eligible = {*state.isr, *state.elr}
+    after = with_new_leader(
+        topic, state, lambda broker: broker not in eligible and is_active(image, broker), unclean=True
+    )
+    if after is state:
+        after = with_new_leader(topic, state, lambda broker: is_active(image, broker), unclean=True)
+    if after is state:
+        return state, f"none of its replicas {list(state.replicas)} is alive"
+    # The only target of a reassignment completes it here: as the leader it has no ISR change to propose.
+    return with_reassignment_completed(image, topic, state, after), ""
 
 
 def decide_rebalance(image: MetadataImage) -> Decision[None]:

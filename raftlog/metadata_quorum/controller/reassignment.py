@@ -64,7 +64,8 @@ def _cancel(image: MetadataImage, topic: TopicImage, state: PartitionState, entr
             f"{entry.topic}-{entry.partition} is not being reassigned", code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
         )
     original = tuple(replica for replica in state.replicas if replica not in state.adding)
-    _require_kept(entry, state, original)
+    if state.isr or state.elr:  # As when one begins.
+        _require_kept(entry, state, original)
     return _with_replicas(image, topic, state, replace(state, adding=(), removing=()), original)
 
 

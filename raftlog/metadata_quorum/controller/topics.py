@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from raftlog.config import TopicConfig, validate_topic_configs
+from raftlog.config import INTERNAL_TOPIC_SETTINGS, TopicConfig, validate_topic_configs
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError, StaleRouteError
 from raftlog.metadata_quorum.controller.assignments import MAX_PARTITIONS, assigned_partitions
 from raftlog.metadata_quorum.controller.decision import Decision, change
@@ -27,17 +27,6 @@ from raftlog.wire.admin import AlterTopicRequest
 from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, PartitionInfo, TopicInfo
 
 MAX_NAME_LENGTH = 249
-INTERNAL_TOPIC_SETTINGS = {
-    "min_insync_replicas": 1,
-    "segment_bytes": 1 << 20,
-    "segment_ms": 60_000,
-    "file_delete_delay_ms": 0,
-    "min_cleanable_dirty_ratio": 0,
-}
-"""Settings of internal topics that an operator may change, with the minimum of each.
-
-Values from the minimum on lose no acknowledged records, and do not create a segment for every few records.
-"""
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -256,6 +245,8 @@ def _added_partitions(
     assignments: tuple[tuple[BrokerId, ...], ...] | None,
 ) -> list[ChangePartition]:
     present = len(topic.partitions)
+    if partitions == present and not assignments:
+        return []  # Nothing to place, whichever brokers are alive.
     alive = sum(is_active(image, broker) for broker in image.brokers)
     first = topic.partitions[0]
     factor = len(set(first.replicas) - set(first.removing))  # During a reassignment `replicas` has more.
