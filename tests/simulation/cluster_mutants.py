@@ -9,6 +9,7 @@ import held_mutants as _held
 import isr_mutants as _isr
 import keeping_mutants as _keeping
 import log_mutants as _log
+import operating_mutants as _operating
 import reading_mutants as _reading
 import repair_mutants as _repair
 import serving_mutants as _serving
@@ -34,5 +35,6 @@ PARTS = (
     _unclean,
     _workload,
     _held,
+    _operating,
 )
 """Each adds its own to `MUTANTS`."""
