@@ -74,6 +74,7 @@ class Facade(Generic[C]):
         self._thread = threading.Thread(
             target=_serve, args=(self._loop,), name=f"raftlog {type(self).__name__}", daemon=True
         )
+        self._dropped: weakref.finalize[..., Any] | None = None
         self._thread.start()
         _open.add(self)
         try:
@@ -84,6 +85,8 @@ class Facade(Generic[C]):
             self._loop.call_soon_threadsafe(self._loop.stop)
             join(self._thread)
             raise
+        self._dropped = weakref.finalize(self, _end_dropped, self._loop, self._client, self._name, os.getpid())
+        self._dropped.atexit = False
 
     @staticmethod
     async def _start(make: Callable[[], C]) -> C:
@@ -127,6 +130,8 @@ class Facade(Generic[C]):
 
     async def _shut(self, reason: tuple[Any, ...]) -> None:
         self._shutting.set()
+        if self._dropped is not None:
+            self._dropped.detach()
         try:
             await self._end(reason)
         finally:
@@ -226,6 +231,24 @@ class Facade(Generic[C]):
                 f"a callback of this {type(self).__name__.lower()} calls it in its own thread, which would wait for "
                 "itself: make the call in another thread (a queue, an executor), or use the async client"
             )
+
+
+def _end_dropped(loop: asyncio.AbstractEventLoop, dropped: Any, name: str, process: int) -> None:
+    """Close the client of a facade that was dropped without a close, and end its thread."""
+    if os.getpid() != process:
+        return  # They belong to the parent process.
+    _log.warning("a blocking %s was never closed: use 'with'", name)
+
+    async def end() -> None:
+        try:
+            await dropped.__aexit__(None, None, None)
+        except Exception:  # noqa: BLE001  (logged: there is no caller)
+            _log.exception("a blocking %s that was dropped could not be closed", name)
+        finally:
+            loop.stop()
+
+    with suppress(RuntimeError):  # The loop is closed.
+        loop.call_soon_threadsafe(lambda: asyncio.ensure_future(end(), loop=loop))
 
 
 class _ThreadPerCall(ThreadPoolExecutor):

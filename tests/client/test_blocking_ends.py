@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -89,6 +91,34 @@ def url(shared_cluster: LocalCluster, topic_name: str) -> str:
 def end_of(url: str, topic: str) -> int:
     with blocking.Consumer(url, topic, start="earliest") as consumer:
         return consumer.end_offsets()[topic, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("producer", lambda url, _: blocking.Producer(url)),
+        ("consumer", blocking.Consumer),
+        ("admin", lambda url, _: blocking.Admin(url)),
+    ],
+)
+def test_a_client_that_is_dropped_ends_its_thread_and_logs_a_warning(
+    name: str, make: Callable[[str, str], object], url: str, topic_name: str, caplog: pytest.LogCaptureFixture
+):
+    """A program that made one for each request ran out of threads."""
+    before = {*threading.enumerate()}
+    dropped = [make(url, topic_name)]
+    (thread,) = {*threading.enumerate()} - before
+    dropped.clear()
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert f"a blocking {name} was never closed" in caplog.text
+
+
+def test_a_client_that_was_closed_is_not_said_to_be_dropped(caplog):
+    blocking.Producer("http://127.0.0.1:9").close()
+    gc.collect()
+    assert "never closed" not in caplog.text
 
 
 def test_a_call_that_is_cancelled_before_its_thread_begins_is_not_made(monkeypatch: pytest.MonkeyPatch):
