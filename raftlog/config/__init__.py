@@ -3,6 +3,7 @@
 from raftlog.config.dynamic import (
     MAX_CONNECTION_RATE,
     MAX_CONNECTION_RATE_PER_ADDRESS,
+    OWN_SETTINGS,
     REASSIGNMENT_THROTTLE,
     validate_broker_configs,
 )
@@ -25,6 +26,7 @@ from raftlog.config.topic import TopicConfig, validate_topic_configs
 __all__ = [
     "MAX_CONNECTION_RATE",
     "MAX_CONNECTION_RATE_PER_ADDRESS",
+    "OWN_SETTINGS",
     "REASSIGNMENT_THROTTLE",
     "AdvertisedConfig",
     "AuthorizerMode",
