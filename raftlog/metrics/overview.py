@@ -225,7 +225,7 @@ def _warnings(
     answering = [node.pages for node in reading.nodes if node.pages is not None and not node.error]
     if not reading.voters_known and _are_standbys(controllers):
         names = _list([f"controller {node.node_id}" for node in controllers])
-        yield f"{names} is not active, and the other voters are not known"
+        yield f"not active: {names}; the other voters are not known"
     if under := _total(answering, "raftlog_under_replicated_partitions"):
         yield f"{_count(under, 'partition')} under-replicated"
     full = [f"broker {node.node_id}" for node in brokers if (_disk_used(node.pages) or 0) > 1 - DISK_WARN]

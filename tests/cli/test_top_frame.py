@@ -167,7 +167,7 @@ def test_no_active_controller_is_said_only_if_all_voters_were_read():
     assert overview(standby).words == ("no active controller",)
     found = overview(replace(standby, voters_known=False))
     assert found.level == "warning"
-    assert found.words == ("controller 102 is not active, and the other voters are not known",)
+    assert found.words == ("not active: controller 102; the other voters are not known",)
 
 
 def test_rows_of_topics_and_groups_have_the_whole_name():
