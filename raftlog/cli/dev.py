@@ -85,7 +85,7 @@ def up(controllers: int | None, brokers: int | None, port: int | None, detach: b
 
 
 def _wait_ready(cluster: LocalCluster) -> None:
-    with Console(stderr=True).status(f"starting {len(cluster.names)} nodes"):
+    with Console(stderr=True, emoji=False).status(f"starting {len(cluster.names)} nodes"):
         cluster.wait_ready()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from raftlog.cli.shared import json_option, plural, print_table, say
+from raftlog.cli.shared import json_option, plural, print_json_line, print_table
 from raftlog.errors import CorruptBatchError
 from raftlog.partition.storage.batch_scan import scan_batches
 from raftlog.partition.storage.fsck import reading
@@ -18,7 +18,6 @@ from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.segment import segment_path
 from raftlog.record.arrow import read_records
 from raftlog.record.batch import ATTRIBUTE_COMPRESSION, BatchHeader
-from raftlog.wire.codec import encode_json
 
 _COMPRESSION = ("none", "lz4", "zstd", "?")
 _COLUMNS = ("BYTE", "OFFSET", "LAST", "RECORDS", "BYTES", "EPOCH", "PRODUCER", "SEQUENCE", "CODEC", "NEWEST")
@@ -52,7 +51,7 @@ def dump(context: click.Context, path: Path, records: bool, from_offset: int, li
     shown = islice(rows, limit)
     if as_json:
         for row in shown:
-            say(encode_json(row).decode())
+            print_json_line(row)
     else:
         print_table(_RECORD_COLUMNS if records else _COLUMNS, [_cells(row) for row in shown], empty="no batches")
     if not damage and next(rows, None) is not None:

@@ -30,7 +30,7 @@ def progress(what: str, count: Callable[[], int], *, total: int | None = None) -
     columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.completed:,} " + what), TimeElapsedColumn()]
     if total is not None:
         columns[2:] = [BarColumn(), TimeRemainingColumn()]
-    with _Following(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5) as shown:
+    with _Following(*columns, console=Console(stderr=True, emoji=False), transient=True, refresh_per_second=5) as shown:
         shown.follow(count, total)
         yield
 

@@ -34,12 +34,14 @@ def list_(bootstrap: list[str], local: bool, as_json: bool) -> None:
     if as_json:
         print_json([asdict(quota) for quota in quotas])
         return
-    rows = [
-        (quota.user or "-", quota.client_id or "-", ", ".join(f"{k}={v:g}" for k, v in sorted(quota.limits.items())))
-        for quota in quotas
-    ]
+    rows = [(quota.user or "-", quota.client_id or "-", ", ".join(_limits(quota))) for quota in quotas]
     print_table(["user", "client id", "limits"], rows, empty="no quotas")
     click.echo(enforcement(enforced_for), err=True)
+
+
+def _limits(quota: Quota) -> list[str]:
+    """Return a quota's limits with all their digits."""
+    return [f"{name}={int(limit) if limit == int(limit) else limit}" for name, limit in sorted(quota.limits.items())]
 
 
 @command.command("alter")

@@ -16,7 +16,7 @@ import click
 from raftlog.cli.certificates import CertificateAuthority, Subject, require_hosts, write_private
 from raftlog.cli.client_profiles import FILE, write_profiles
 from raftlog.cli.cluster_plan import to_toml
-from raftlog.cli.shared import json_option, print_done
+from raftlog.cli.shared import json_option, print_done, say
 from raftlog.errors import ConfigError
 from raftlog.model import DEFAULT_PORT, Address
 
@@ -135,14 +135,11 @@ def init(folder: Path, wanted: _Wanted, as_json: bool) -> None:
         _issue_all(authority, wanted)
         profiles = _write_profiles(folder, wanted.nodes, [*wanted.admins, *wanted.users])
     clients = f"export RAFTLOG_CONFIG={profiles}" if profiles else f"export RAFTLOG_CA_FILE={folder / 'ca.pem'}"
-    print_done(
-        f"{folder}: a CA, and certificates of {', '.join(wanted.names)}.\n"
-        "Copy each node's folder to its node, and its node-security.toml into node.toml.\n"
-        f"Clients need {folder / 'ca.pem'}: {clients}",
-        as_json,
-        folder=str(folder),
-        certificates=wanted.names,
-    )
+    names = ", ".join(wanted.names)
+    print_done(f"{folder}: a CA, and certificates of {names}.", as_json, folder=str(folder), certificates=wanted.names)
+    if not as_json:
+        say("Copy each node's folder to its node, and its node-security.toml into node.toml.")
+        say(f"Clients need {folder / 'ca.pem'}: {clients}")
 
 
 def _require_none(folder: Path, wanted: _Wanted) -> None:

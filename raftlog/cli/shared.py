@@ -18,7 +18,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from raftlog.cli.terminal import bytes_on_terminal, escaped, on_terminal
+from raftlog.cli.terminal import bytes_on_terminal, escaped, in_one_line
 from raftlog.errors import RaftlogError
 from raftlog.schema import to_plain
 
@@ -97,7 +97,15 @@ def describe_error(error: BaseException) -> str:
 
 def print_json(document: object) -> None:
     """Print one document, indented."""
-    text = orjson.dumps(document, default=to_plain, option=orjson.OPT_INDENT_2)
+    _echo_json(orjson.dumps(document, default=to_plain, option=orjson.OPT_INDENT_2))
+
+
+def print_json_line(document: object) -> None:
+    """Print one document in one line."""
+    _echo_json(orjson.dumps(document, default=to_plain))
+
+
+def _echo_json(text: bytes) -> None:
     click.echo((bytes_on_terminal(text, json=True) if sys.stdout.isatty() else text).decode())
 
 
@@ -110,12 +118,14 @@ def print_done(line: str, as_json: bool, **what: object) -> None:
 
 
 def say(line: str) -> None:
-    """Print one line, with control characters escaped on a terminal."""
-    click.echo(on_terminal(line))
+    """Print one line: names in it may be hostile."""
+    click.echo(in_one_line(line))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
     """Print aligned columns, never truncated; on a terminal with a rule, in a pipe without, for awk and grep.
+
+    Control characters in cells are escaped: each row is one line.
 
     Without rows, print `empty` on standard error.
     """
@@ -127,9 +137,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     style = box.SIMPLE_HEAD if terminal else None
     table = Table(*columns, box=style, pad_edge=False, show_edge=False, header_style="bold")
     for row in rows:
-        table.add_row(*(on_terminal(str(cell)) for cell in row))
+        table.add_row(*(in_one_line(str(cell)) for cell in row))
     text = io.StringIO()  # Written by click: rich exits the process at a broken pipe.
-    Console(file=text, width=_WIDEST, markup=False, highlight=False, force_terminal=terminal).print(table)
+    Console(file=text, width=_WIDEST, markup=False, emoji=False, highlight=False, force_terminal=terminal).print(table)
     click.echo(text.getvalue(), nl=False)
 
 

@@ -72,7 +72,7 @@ def check(context: click.Context, folders: tuple[Path, ...], as_json: bool) -> N
     """
     findings = list[Finding]()
     columns = (TextColumn("checking"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with _unused(*folders), Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with _unused(*folders), Progress(*columns, console=Console(stderr=True, emoji=False), transient=True) as progress:
         task = progress.add_task("", total=sum(map(total_bytes, folders)))
         for folder in folders:
             findings += check_data_folder(folder, lambda count: progress.advance(task, count))
@@ -170,7 +170,7 @@ async def _follow(client: Admin, begun: list[ScrubResponse], topics: Sequence[st
     now, total = begun, sum(each.bytes_left for each in begun)
     columns = (TextColumn("scrubbing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     hidden = not sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
+    with Progress(*columns, console=Console(stderr=True, emoji=False), transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=total)
         while any(each.replicas_left for each in now):
             await asyncio.sleep(_LOOK_S)

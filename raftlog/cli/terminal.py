@@ -1,20 +1,18 @@
 """Escapes control characters of records on a terminal, where they could move the cursor or hide text.
 
-Output to a pipe is not changed, since programs read it.
+Records and JSON that go to a pipe are not changed, since programs read them.
 """
 
 from __future__ import annotations
 
-import sys
-
 from raftlog.metrics.plain_text import CONTROL, clipped, escaped
 
-__all__ = ["bytes_on_terminal", "clipped", "escaped", "on_terminal"]
+__all__ = ["bytes_on_terminal", "clipped", "escaped", "in_one_line"]
 
 
-def on_terminal(text: str) -> str:
-    """Return `text` as it may be printed on standard output: escaped, if that is a terminal."""
-    return escaped(text) if sys.stdout.isatty() else text
+def in_one_line(text: str) -> str:
+    """Return `text` in one line: control characters escaped, and also tabs and line feeds."""
+    return escaped(text).replace("\t", "\\x09").replace("\n", "\\x0a")
 
 
 def bytes_on_terminal(content: bytes, *, json: bool) -> bytes:

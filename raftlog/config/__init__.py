@@ -3,6 +3,7 @@
 from raftlog.config.dynamic import (
     MAX_CONNECTION_RATE,
     MAX_CONNECTION_RATE_PER_ADDRESS,
+    OWN_SETTINGS,
     REASSIGNMENT_THROTTLE,
     validate_broker_configs,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "INTERNAL_TOPIC_SETTINGS",
     "MAX_CONNECTION_RATE",
     "MAX_CONNECTION_RATE_PER_ADDRESS",
+    "OWN_SETTINGS",
     "REASSIGNMENT_THROTTLE",
     "AdvertisedConfig",
     "AuthorizerMode",

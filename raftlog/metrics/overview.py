@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -14,6 +14,8 @@ Kind: TypeAlias = Literal["broker", "controller"]
 Level: TypeAlias = Literal["healthy", "warning", "critical"]
 PRODUCE = "/v1/produce"
 DISK_WARN = 0.1
+MAX_NAME = 256
+"""Characters of the longest names, which are those of groups; rows have whole names, to be found by them."""
 METRICS = frozenset(
     {
         "process_cpu_seconds_total",
@@ -71,6 +73,10 @@ class ClusterReading:
     nodes: tuple[NodeReading, ...] = ()
     error: str = ""
     """Why no broker describes the cluster now; "": one does."""
+    left_out: int = 0
+    """Nodes beyond the limit, which are not read."""
+    voters_known: bool = True
+    """Whether every controller that votes is among the nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +173,8 @@ def overview(reading: ClusterReading) -> Overview:
     brokers = [node for node in reading.nodes if node.kind == "broker"]
     controllers = [node for node in reading.nodes if node.kind == "controller"]
     answering = [node.pages for node in brokers if node.pages is not None and not node.error]
-    critical, warnings = _words(reading, brokers, controllers)
+    critical = list(_critical(reading, brokers, controllers))
+    warnings = list(_warnings(reading, brokers, controllers))
     lags = _follower_lags(answering)
     return Overview(
         cluster_id=clipped(reading.cluster_id, 40),
@@ -187,42 +194,53 @@ def overview(reading: ClusterReading) -> Overview:
     )
 
 
-def _words(
+def _critical(
     reading: ClusterReading, brokers: Sequence[NodeReading], controllers: Sequence[NodeReading]
-) -> tuple[list[str], list[str]]:
-    """Return what is critical, and what is a warning."""
-    critical, warnings = list[str](), list[str]()
+) -> Iterator[str]:
     answering = [node.pages for node in reading.nodes if node.pages is not None and not node.error]
     if reading.error:
-        critical.append(f"no broker describes the cluster: {clipped(reading.error, 120)}")
-    silent = [f"{node.kind} {node.node_id}" for node in reading.nodes if node.error]
-    seen = [node for node in controllers if node.pages is not None and not node.error]
-    if (
-        seen
-        and not any(_now(node.pages, "raftlog_active_controller") for node in seen)
-        and len(seen) == len(controllers)
-    ):
-        critical.append("no active controller")
+        yield f"no broker describes the cluster: {clipped(reading.error, 120)}"
+    if reading.voters_known and _are_standbys(controllers):
+        yield "no active controller"
     offline = max((_now(pages, "raftlog_cluster_offline_partitions") for pages in answering), default=0)
     for count, text in (
         (offline, "without a leader"),
         (_total(answering, "raftlog_under_min_isr_partitions"), "refuse acks=all"),
     ):
         if count:
-            critical.append(f"{_count(count, 'partition')} {text}")
+            yield f"{_count(count, 'partition')} {text}"
+    silent = [f"{node.kind} {node.node_id}" for node in reading.nodes if node.error]
     if silent:
-        critical.append(f"no answer from {_list(silent)}")
+        yield f"no answer from {_list(silent)}"
     if unusable := _total(answering, "raftlog_offline_replicas"):
-        critical.append(f"{_count(unusable, 'replica')} cannot be used")
+        yield f"{_count(unusable, 'replica')} cannot be used"
     fenced = [f"broker {node.node_id}" for node in brokers if node.fenced]
     if fenced:
-        critical.append(f"fenced: {_list(fenced)}")
+        yield f"fenced: {_list(fenced)}"
+
+
+def _warnings(
+    reading: ClusterReading, brokers: Sequence[NodeReading], controllers: Sequence[NodeReading]
+) -> Iterator[str]:
+    answering = [node.pages for node in reading.nodes if node.pages is not None and not node.error]
+    if not reading.voters_known and _are_standbys(controllers):
+        names = _list([f"controller {node.node_id}" for node in controllers])
+        yield f"not active: {names}; the other voters are not known"
     if under := _total(answering, "raftlog_under_replicated_partitions"):
-        warnings.append(f"{_count(under, 'partition')} under-replicated")
+        yield f"{_count(under, 'partition')} under-replicated"
     full = [f"broker {node.node_id}" for node in brokers if (_disk_used(node.pages) or 0) > 1 - DISK_WARN]
     if full:
-        warnings.append(f"a disk is nearly full: {_list(full)}")
-    return critical, warnings
+        yield f"a disk is nearly full: {_list(full)}"
+    if reading.left_out:
+        shown = f"only the first {len(reading.nodes)} are shown"
+        yield f"{_count(reading.left_out, 'node')} were not read: {shown}"
+
+
+def _are_standbys(controllers: Sequence[NodeReading]) -> bool:
+    """Return whether all controllers answer, and none is active."""
+    seen = [node for node in controllers if node.pages is not None and not node.error]
+    active = any(_now(node.pages, "raftlog_active_controller") for node in seen)
+    return bool(seen) and len(seen) == len(controllers) and not active
 
 
 def _list(names: Sequence[str]) -> str:
@@ -324,7 +342,7 @@ def _topics(answering: Sequence[Pages]) -> tuple[TopicRow, ...]:
             for topic, rate in pages.rates(f"raftlog_topic_{column}_total", "topic").items():
                 values = sums[topic]
                 values[f"{column}_per_s"] = values.get(f"{column}_per_s", 0.0) + rate
-    return tuple(TopicRow(topic=clipped(topic, 120), **rates) for topic, rates in sums.items())
+    return tuple(TopicRow(topic=clipped(topic, MAX_NAME), **rates) for topic, rates in sums.items())
 
 
 def _groups(answering: Sequence[Pages]) -> tuple[GroupRow, ...]:
@@ -341,7 +359,7 @@ def _groups(answering: Sequence[Pages]) -> tuple[GroupRow, ...]:
             before[sample.labels.get("group", "")] += sample.value
     return tuple(
         GroupRow(
-            group=clipped(group, 120),
+            group=clipped(group, MAX_NAME),
             topics=topics[group],
             lag_records=round(lag),
             growth_per_s=(lag - before[group]) / elapsed if (elapsed := seconds[group]) and group in before else None,

@@ -13,6 +13,7 @@ import pytest
 from raftlog.broker.console import sampler as module
 from raftlog.broker.console.sampler import Sampler
 from raftlog.metrics.overview import ClusterReading, Overview, overview
+from raftlog.model import Address
 from raftlog.runtime import SystemClock
 
 
@@ -96,3 +97,18 @@ async def test_the_overview_of_all_nodes_is_not_made_on_the_event_loop(monkeypat
     assert threading.get_ident() not in threads
     assert b"event: cluster" in sampler._newest
     await sampler.close()
+
+
+def test_controllers_are_read_first_and_brokers_beyond_the_limit_are_counted():
+    voters = [SimpleNamespace(node_id=number, internal=Address("c", number)) for number in (101, 102, 103)]
+    broker = SimpleNamespace(public=Address("b", 1), fenced=False)
+    context = SimpleNamespace(
+        image=SimpleNamespace(brokers=dict.fromkeys(range(1, 61), broker)),
+        config=SimpleNamespace(quorum=SimpleNamespace(voters=voters)),
+    )
+    members, left_out = Sampler(cast("Any", context))._members()
+    assert [(kind, number) for kind, number, _, _ in members] == [
+        *(("controller", number) for number in (101, 102, 103)),
+        *(("broker", number) for number in range(1, module.MAX_NODES - 2)),
+    ]
+    assert left_out == 63 - module.MAX_NODES

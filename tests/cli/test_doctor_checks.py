@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from raftlog.cli.doctor.cluster_checks import check_cluster
+from raftlog.cli.doctor.cluster_facts import _looks
 from raftlog.cli.doctor.facts import ClusterFacts, ListenerFacts, NodeFacts
 from raftlog.cli.doctor.findings import EXIT_CODES, MAX_FINDINGS, Finding, cleaned, named, worst
 from raftlog.cli.doctor.report import report
@@ -256,6 +257,61 @@ def test_a_finding_says_what_was_received_and_what_to_do(story: str):
     assert [(s, c) for s, c, t in found if text in t] == [(severity, check)], found
     if severity in ("warning", "error"):
         assert len(found) == 1, found
+
+
+CONTROLLER = node(101, "controller", **metrics("raftlog_active_controller 1\nraftlog_cluster_partitions 9"))
+LOSING = """raftlog_active_controller 1
+raftlog_cluster_partitions 9
+raftlog_cluster_offline_partitions 3"""
+
+
+def of_partitions(facts: ClusterFacts) -> list[tuple[str, str]]:
+    return [(each.severity, each.found) for each in cleaned(check_cluster(facts)) if each.check == "partitions"]
+
+
+def test_partitions_that_the_user_may_not_see_are_not_called_healthy():
+    unseen = replace(HEALTHY, topics=(), nodes=(node(1), node(2), CONTROLLER))
+    assert of_partitions(unseen) == [("note", "9 of 9 partitions were not visible to this user")]
+    assert EXIT_CODES[worst(check_cluster(unseen))] == 0
+    some = replace(HEALTHY, nodes=unseen.nodes)
+    assert of_partitions(some) == [("note", "7 of 9 partitions were not visible to this user")]
+
+
+@pytest.mark.parametrize("topics", [(), None])
+def test_metrics_tell_of_partitions_that_the_user_may_not_see(topics: tuple[TopicInfo, ...] | None):
+    under = metrics("raftlog_under_replicated_partitions 2")
+    nodes = (node(1, **under), node(2, **under), node(101, "controller", **metrics(LOSING)))
+    assert of_partitions(replace(HEALTHY, topics=topics, nodes=nodes)) == [
+        ("error", "3 of 9 partitions have no leader, as metrics say: nothing is read or written"),
+        ("warning", "4 of 9 partitions lack an in-sync replica, as metrics say"),
+        ("note", "9 of 9 partitions were not visible to this user"),
+    ]
+
+
+def test_without_a_controllers_metrics_those_of_brokers_tell_of_partitions():
+    led = metrics("raftlog_partitions_led 4")
+    unseen = replace(HEALTHY, topics=(), nodes=(node(1, **led), node(2, **led)))
+    assert of_partitions(unseen) == [("note", "8 of 8 partitions were not visible to this user")]
+    leaderless = metrics("raftlog_partitions_led 0\nraftlog_partitions 6")
+    unseen = replace(HEALTHY, topics=(), nodes=(node(1, **leaderless), node(2, **leaderless)))
+    assert of_partitions(unseen) == [("note", "6 of 6 partitions were not visible to this user")]
+    assert of_partitions(HEALTHY) == [("ok", "2 partitions are listed, every replica in sync")]
+
+
+def test_a_standby_that_lags_does_not_count_partitions():
+    stale = node(102, "controller", **metrics("raftlog_active_controller 0\nraftlog_cluster_partitions 50"))
+    active = node(101, "controller", **metrics("raftlog_active_controller 1\nraftlog_cluster_partitions 2"))
+    seen = replace(HEALTHY, nodes=(node(1), node(2), active, stale))
+    assert of_partitions(seen) == [("ok", "2 partitions are listed, every replica in sync")]
+
+
+def test_controllers_are_looked_at_first():
+    many = brokers(*range(1, 201))
+    for known in (HEALTHY.quorum, None):
+        controller = replace(many.controller, url="http://127.0.0.1:1")
+        looks = _looks(replace(many, controller=controller), known, {})
+        kinds = [facts.kind for facts, _ in looks]
+        assert kinds == ["controller"] * (3 if known else 1) + ["broker"] * 200
 
 
 def test_each_warning_and_error_has_advice_and_a_page():

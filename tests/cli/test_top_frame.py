@@ -156,6 +156,29 @@ def test_what_is_wrong_is_said_in_words_the_worst_first():
         assert overview(ClusterReading(nodes=(node("broker", 1, None, f"{metric} 1"),))).words == (words,)
 
 
+def test_nodes_that_were_not_read_are_counted_and_no_health_is_claimed_without_them():
+    found = overview(replace(HEALTHY, left_out=12))
+    assert (found.level, found.words) == ("warning", ("12 nodes were not read: only the first 4 are shown",))
+    assert "every partition" not in plain(frame(found, width=80, height=None))
+
+
+def test_no_active_controller_is_said_only_if_all_voters_were_read():
+    standby = replace(HEALTHY, nodes=(*HEALTHY.nodes[:2], HEALTHY.nodes[3]))
+    assert overview(standby).words == ("no active controller",)
+    found = overview(replace(standby, voters_known=False))
+    assert found.level == "warning"
+    assert found.words == ("not active: controller 102; the other voters are not known",)
+
+
+def test_rows_of_topics_and_groups_have_the_whole_name():
+    topic, group = "t" * 249, "g" * 256
+    lines = (f'raftlog_topic_bytes_in_total{{topic="{topic}"}} 1', f'raftlog_group_lag_records{{group="{group}"}} 1')
+    page = "\n".join(lines)
+    found = overview(ClusterReading(nodes=(node("broker", 1, page, page),)))
+    assert [row.topic for row in found.topics] == [topic]
+    assert [row.group for row in found.groups] == [group]
+
+
 def test_a_restarted_node_counts_from_zero_and_no_time_is_no_rate():
     restarted = pages("raftlog_bytes_in_total 1000", "raftlog_bytes_in_total 10")
     assert restarted.rate("raftlog_bytes_in_total") == 5
@@ -198,6 +221,27 @@ def test_a_frame_fits_any_terminal_and_says_what_it_leaves_out():
     assert "topic-299" in text
     assert "group-299" in text
     assert "... and 29" in text
+
+
+def test_counts_of_large_brokers_leave_all_columns_whole():
+    large, huge = 10_000, 10**21
+    rows = overview(HEALTHY).brokers
+    crowded = replace(
+        overview(HEALTHY),
+        brokers=(
+            replace(rows[0], partitions_led=3_333, partitions=large, disk_used_share=0.73),
+            replace(rows[1], partitions_led=huge, partitions=huge, lag_records=huge, disk_used_share=1.0),
+        ),
+    )
+    for width in (40, 80, 120):
+        lines = frame(crowded, width=width, height=None)
+        assert {cell_len(line.text) for line in lines if line.text} == {width}
+    shown = plain(frame(crowded, width=80, height=None)).splitlines()
+    (first,) = (line for line in shown if line.startswith("1 ok"))
+    assert first.split()[2] == "3333/10.0k"
+    assert first.endswith(" 73%")
+    (second,) = (line for line in shown if line.startswith("2 ok"))
+    assert second.endswith(" 100%")
 
 
 def test_rows_are_sorted_by_each_key():

@@ -131,6 +131,15 @@ class TestBrokerConfigs:
         assert refused(lambda: self.ask(image, -1, min_insync_replicas=1)) is ErrorCode.INVALID_CONFIG
         assert self.ask(image, 1, retention_ms=None).records == ()
 
+    def test_only_what_may_be_set_is_removed(self):
+        image = cluster()
+        assert refused(lambda: self.ask(image, -1, retention_mz=None)) is ErrorCode.INVALID_CONFIG
+        assert refused(lambda: self.ask(image, -1, retention_ms=None, flush=None)) is ErrorCode.INVALID_CONFIG
+        assert self.ask(image, -1, max_connection_rate=None, retention_ms=None).records == ()
+        earlier = replace(image, broker_configs={1: {"flush": "batch", "of_another_version": 1}})
+        asked = self.ask(earlier, 1, flush=None, of_another_version=None)
+        assert decided(earlier, asked).broker_configs == {}
+
     @pytest.mark.parametrize("wrong", [0, -2, 1.5, True, "fast"])
     def test_a_brokers_own_settings_are_checked(self, wrong: object):
         image = cluster()

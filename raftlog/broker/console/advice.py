@@ -14,6 +14,8 @@ _ADVICE = (
     ("cannot be used", "Check the disk of the broker and its log; see the page on damaged disks."),
     ("fenced", "The controllers get no heartbeat of this broker. Start it, or check its network."),
     ("under-replicated", "Wait if a broker has just restarted. Otherwise look for a broker that is down or slow."),
+    ("voters are not known", "See whether controllers are down, and whether this user may describe the cluster."),
+    ("were not read", "Watch a cluster of so many nodes with Prometheus: its dashboards and alerts have all of them."),
     ("nearly full", "Shorten the retention of large topics, move partitions to another broker, or add space."),
 )
 

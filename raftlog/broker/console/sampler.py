@@ -85,12 +85,14 @@ class Sampler:
     async def _sample(self) -> None:
         """Read every node once; tell the listeners."""
         try:
-            members, error = self._members(), ""
+            (members, left_out), error = self._members(), ""
         except RaftlogError as failed:
-            members, error = [], failed.message
+            members, left_out, error = [], 0, failed.message
         nodes = await asyncio.gather(*(self._read(*member) for member in members))
         self._pages = {(node.kind, node.node_id): node.pages for node in nodes if node.pages is not None}
-        reading = ClusterReading(cluster_id=self._context.config.cluster_id, nodes=tuple(nodes), error=error)
+        reading = ClusterReading(
+            cluster_id=self._context.config.cluster_id, nodes=tuple(nodes), error=error, left_out=left_out
+        )
         seen = await in_worker(overview, reading)  # 10 ms of CPU for each broker.
         at_ms = self._context.clock.wall_us() // 1_000
         self._history.add(at_ms, seen)
@@ -104,8 +106,10 @@ class Sampler:
         self._next.set()
         self._next = asyncio.Event()
 
-    def _members(self) -> list[tuple[Kind, int, Address, bool]]:
-        """Return the first nodes of the cluster: their kind, id, address, and whether they are fenced.
+    def _members(self) -> tuple[list[tuple[Kind, int, Address, bool]], int]:
+        """Return nodes of the cluster, controllers first, and how many are left out.
+
+        Of a node: its kind, id, address, and whether it is fenced.
 
         Raises:
             RetriableError: this broker has no metadata yet.
@@ -114,8 +118,9 @@ class Sampler:
         found: list[tuple[Kind, int, Address, bool]] = [
             ("controller", voter.node_id, voter.internal, False) for voter in voters
         ]
-        found += [("broker", each, image.brokers[each].public, image.brokers[each].fenced) for each in image.brokers]
-        return sorted(found)[:MAX_NODES]
+        brokers = sorted(image.brokers)
+        found += [("broker", each, image.brokers[each].public, image.brokers[each].fenced) for each in brokers]
+        return found[:MAX_NODES], max(0, len(found) - MAX_NODES)
 
     async def _read(self, kind: Kind, node_id: int, address: Address, fenced: bool) -> NodeReading:
         before = self._pages.get((kind, node_id))

@@ -17,6 +17,7 @@ from raftlog.wire.metadata import PartitionInfo
 DOCS = "docs/how-to/check-a-cluster.md"
 REPLACE_BROKER = "docs/how-to/replace-a-broker.md"
 REPLACE_CONTROLLER = "docs/how-to/replace-a-controller.md"
+ACCESS = "docs/how-to/control-access.md"
 ISR = "docs/explanation/isr-and-elr.md"
 UPGRADE = "docs/how-to/run-in-production.md"
 VOTER_LAG = 1_000
@@ -155,9 +156,8 @@ def _voter(quorum: QuorumResponse, voter: VoterStatus) -> Iterator[Finding]:
 
 
 def _partitions(facts: ClusterFacts) -> Iterator[Finding]:
-    if facts.topics is None:
-        return
-    partitions = [(f"{topic.topic}-{each.partition}", each) for topic in facts.topics for each in topic.partitions]
+    topics = facts.topics or ()
+    partitions = [(f"{topic.topic}-{each.partition}", each) for topic in topics for each in topic.partitions]
     offline = [name for name, each in partitions if each.leader < 0]
     under = [(name, each) for name, each in partitions if each.leader >= 0 and len(each.isr) < len(each.replicas)]
     if offline:
@@ -189,9 +189,49 @@ def _partitions(facts: ClusterFacts) -> Iterator[Finding]:
                 advice="Look for brokers that are down or slow, and start them.",
                 docs=ISR,
             )
-    if not offline and not under and not any(count > 0 for count in refusing.values()):
-        found = f"{len(partitions):,} partitions, every replica in sync"
+    unseen = list(_unseen(facts, seen=len(partitions), offline=len(offline), under=len(under)))
+    yield from unseen
+    well = not offline and not under and not unseen and not any(count > 0 for count in refusing.values())
+    if well and facts.topics is not None:
+        found = f"{len(partitions):,} partitions are listed, every replica in sync"
         yield Finding(severity="ok", check="partitions", where="the cluster", found=found)
+
+
+def _unseen(facts: ClusterFacts, *, seen: int, offline: int, under: int) -> Iterator[Finding]:
+    """Return what metrics tell of partitions that are not listed: those of topics that the user may not describe.
+
+    Args:
+        seen: partitions that are listed; of those, how many are offline and under-replicated.
+    """
+    controllers = [node.metrics for node in facts.nodes if node.metrics.each("raftlog_cluster_partitions")]
+    controllers = [each for each in controllers if each.total("raftlog_active_controller")] or controllers
+    counted = max((round(each.total("raftlog_cluster_partitions")) for each in controllers), default=0)
+    if not controllers:  # Their listener is not reachable from a client's machine: what brokers host is fewer, or all.
+        replicas = max((round(node.metrics.total("raftlog_partitions")) for node in facts.nodes), default=0)
+        counted = max(replicas, _total(facts, "raftlog_partitions_led"))
+    if counted <= seen:
+        return
+    lost = max((round(each.total("raftlog_cluster_offline_partitions")) for each in controllers), default=0)
+    lacking = _total(facts, "raftlog_under_replicated_partitions")
+    counts: tuple[tuple[Severity, int, int, str], ...] = (
+        ("error", lost, offline, "have no leader, as metrics say: nothing is read or written"),
+        ("warning", lacking, under, "lack an in-sync replica, as metrics say"),
+        ("note", counted - seen, 0, "were not visible to this user"),
+    )
+    for severity, count, listed, text in counts:
+        if count > listed:
+            yield Finding(
+                severity=severity,
+                check="partitions",
+                where="the cluster",
+                found=f"{count:,} of {counted:,} partitions {text}",
+                advice="Run doctor as a user who may describe all topics: it names the partitions.",
+                docs=ACCESS,
+            )
+
+
+def _total(facts: ClusterFacts, metric: str) -> int:
+    return round(sum(node.metrics.total(metric) for node in facts.nodes))
 
 
 def _lagging(under: Sequence[tuple[str, PartitionInfo]]) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from raftlog.cli.doctor.dialling import Dialler
 from raftlog.cli.doctor.facts import ClusterFacts, ListenerFacts, NodeFacts
@@ -20,6 +20,7 @@ from raftlog.wire.admin import FeaturesResponse, LogDirsResponse, QuorumResponse
 from raftlog.wire.metadata import BrokerInfo, ClientMetadata, ClusterInfo
 
 T = TypeVar("T")
+_Look: TypeAlias = Callable[[Dialler, NodeFacts], Awaitable[NodeFacts]]
 MAX_NODES = 100
 """Nodes that are looked at."""
 LATE = "it did not answer before the deadline"
@@ -53,15 +54,23 @@ async def gather_cluster(
     address, cluster = found[0]
     progress("reading the cluster's metadata")
     facts = await _describe(dialler, address, replace(facts, cluster=cluster))
-    looks = [(_broker_facts(broker), _look_at_broker) for broker in cluster.brokers]
-    if facts.quorum is not None:
-        voters = [_controller_facts(each.node_id, each.address, quorum_urls) for each in facts.quorum.voters]
-        looks += [(voter, _look_at_controller) for voter in voters]
-    elif (active := cluster.controller).url:
-        looks.append((_controller_facts(active.controller_id, active.url, quorum_urls), _look_at_controller))
+    looks = _looks(cluster, facts.quorum, quorum_urls)
     progress(f"looking at {len(looks[:MAX_NODES])} nodes")
     nodes = await _all_in_time(dialler, looks[:MAX_NODES])
     return replace(facts, now_s=time.time(), nodes=nodes, left_out=max(0, len(looks) - MAX_NODES))
+
+
+def _looks(
+    cluster: ClusterInfo, quorum: QuorumResponse | None, quorum_urls: Mapping[int, str]
+) -> list[tuple[NodeFacts, _Look]]:
+    """Return each node and how to look at it: the controllers first, since there are few and they count partitions."""
+    looks: list[tuple[NodeFacts, _Look]] = []
+    if quorum is not None:
+        voters = [_controller_facts(each.node_id, each.address, quorum_urls) for each in quorum.voters]
+        looks += [(voter, _look_at_controller) for voter in voters]
+    elif (active := cluster.controller).url:
+        looks.append((_controller_facts(active.controller_id, active.url, quorum_urls), _look_at_controller))
+    return [*looks, *((_broker_facts(broker), _look_at_broker) for broker in cluster.brokers)]
 
 
 async def _bootstrap(dialler: Dialler, address: Address) -> tuple[ListenerFacts, ClusterInfo | None]:
@@ -111,9 +120,7 @@ def _controller_facts(node_id: int, address: str, quorum_urls: Mapping[int, str]
     return NodeFacts(kind="controller", node_id=node_id, listeners=tuple(listeners))
 
 
-async def _all_in_time(
-    dialler: Dialler, looks: Sequence[tuple[NodeFacts, Callable[[Dialler, NodeFacts], Awaitable[NodeFacts]]]]
-) -> tuple[NodeFacts, ...]:
+async def _all_in_time(dialler: Dialler, looks: Sequence[tuple[NodeFacts, _Look]]) -> tuple[NodeFacts, ...]:
     """Look at all nodes; those that are not done before the deadline get that as a failure."""
     tasks = [asyncio.ensure_future(look(dialler, node)) for node, look in looks]
     if not tasks:

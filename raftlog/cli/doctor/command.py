@@ -106,7 +106,7 @@ def _progress(stack: ExitStack) -> Callable[[str], None]:
         return lambda _: None
     from rich.console import Console  # noqa: PLC0415  (scripts need no display)
 
-    return stack.enter_context(Console(stderr=True).status("checking")).update
+    return stack.enter_context(Console(stderr=True, emoji=False).status("checking")).update
 
 
 async def _examine(

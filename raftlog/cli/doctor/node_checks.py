@@ -16,6 +16,12 @@ FILES_USED = 0.9
 LOOP_LAG_S = 0.1
 METRICS = (
     "raftlog_build_info",
+    "raftlog_active_controller",
+    "raftlog_cluster_partitions",
+    "raftlog_cluster_offline_partitions",
+    "raftlog_partitions",
+    "raftlog_partitions_led",
+    "raftlog_under_replicated_partitions",
     "raftlog_under_min_isr_partitions",
     "raftlog_disk_free_bytes",
     "raftlog_disk_size_bytes",

@@ -80,6 +80,10 @@ def share(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.0f}%"
 
 
+def _led_of_all(row: BrokerRow) -> str:
+    return "-" if row.partitions is None else f"{number(row.partitions_led)}/{number(row.partitions)}"
+
+
 def _known(value: float | None) -> float:
     return -1.0 if value is None else value
 
@@ -104,7 +108,7 @@ _BROKERS = Section(
     "BROKER",
     lambda row: f"{row.node_id} {row.state}",
     (
-        Column("LED/ALL", 8, lambda row: "-" if row.partitions is None else f"{row.partitions_led}/{row.partitions}"),
+        Column("LED/ALL", 12, _led_of_all),
         Column("UNDER", 6, lambda row: number(row.under_replicated)),
         Column("LAG", 6, lambda row: number(row.lag_records)),
         Column("IN/s", 6, lambda row: number(row.bytes_in_per_s)),
@@ -229,7 +233,7 @@ def _table(section: Section, rows: Sequence[Any], count: int, width: int) -> lis
         if error:
             lines.append(Line(_fit(f"{section.name(row)}: {error}", width), "critical"))
             continue
-        cells = "".join(f"{column.cell(row):>{column.width}}" for column in columns)
+        cells = "".join(_fit(f"{column.cell(row):>{column.width}}", column.width) for column in columns)
         lines.append(Line(_fit(section.name(row), first - 1) + " " + cells, _row_style(row)))
     if hidden > 0:
         lines.append(Line(_fit(f"... and {hidden + 1} more", width), "dim"))

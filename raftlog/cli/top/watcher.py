@@ -63,6 +63,8 @@ class Watcher:
     def __init__(self, bootstrap: Sequence[str], security: Security) -> None:
         self._bootstrap = [Address.of_url(url) for url in bootstrap]
         self._nodes: dict[tuple[Kind, int], _Node] = {}
+        self._left_out = 0
+        self._voters_known = False
         self._cluster_id = ""
         self._error = ""
         self._members_at = float("-inf")
@@ -105,7 +107,11 @@ class Watcher:
         """Return what is known now."""
         nodes = sorted(self._nodes.values(), key=lambda node: (node.kind, node.node_id))
         return ClusterReading(
-            cluster_id=self._cluster_id, error=self._error, nodes=tuple(node.reading() for node in nodes)
+            cluster_id=self._cluster_id,
+            error=self._error,
+            nodes=tuple(node.reading() for node in nodes),
+            left_out=self._left_out,
+            voters_known=self._voters_known,
         )
 
     async def _find_members(self) -> None:
@@ -135,18 +141,20 @@ class Watcher:
         return list(dict.fromkeys([*addresses, *self._bootstrap]))[:5]
 
     async def _note_members(self, address: Address, cluster: ClusterInfo) -> None:
-        members: dict[tuple[Kind, int], tuple[str, bool]] = {
-            ("broker", broker.broker_id): (broker.url, broker.fenced) for broker in cluster.brokers
-        }
+        """Keep or add a node for each member: the controllers first, since they say what all brokers do."""
+        members: dict[tuple[Kind, int], tuple[str, bool]] = {}
         try:
             quorum = await self._call(QuorumResponse, address, paths.QUORUM)
             for voter in quorum.voters:
                 url = voter.address if "://" in voter.address else f"http://{voter.address}"
                 members["controller", voter.node_id] = (url, False)
+            self._voters_known = len(members) <= MAX_NODES
         except RaftlogError:  # Without a leader, or without the right: the known ones stay.
             members |= {key: (node.url, False) for key, node in self._nodes.items() if key[0] == "controller"}
             if cluster.controller.url:
                 members.setdefault(("controller", cluster.controller.controller_id), (cluster.controller.url, False))
+        members |= {("broker", broker.broker_id): (broker.url, broker.fenced) for broker in cluster.brokers}
+        self._left_out = max(0, len(members) - MAX_NODES)
         kept: dict[tuple[Kind, int], _Node] = {}
         for key, (url, fenced) in list(members.items())[:MAX_NODES]:
             node = self._nodes.get(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftlog.config import validate_broker_configs
+from raftlog.config import OWN_SETTINGS, TopicConfig, validate_broker_configs
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.image import MetadataImage
@@ -53,12 +53,15 @@ def decide_broker_configs(image: MetadataImage, request: BrokerConfigsRequest) -
     if request.broker_id != ALL_BROKERS and request.broker_id not in image.brokers:
         raise NotFoundError(f"broker {request.broker_id} is not registered", code=ErrorCode.RESOURCE_NOT_FOUND)
     given = validate_broker_configs({name: value for name, value in request.configs.items() if value is not None})
-    if fixed := {"min_insync_replicas", "flush", "unclean_leader_election_enable"} & {*given}:
+    present = image.broker_configs.get(request.broker_id, {})
+    absent = {name for name, value in request.configs.items() if value is None and name not in present}
+    if unknown := absent - {*OWN_SETTINGS, *TopicConfig.__slots__}:
+        raise InvalidRequestError(f"{min(unknown)}: unknown setting of brokers", code=ErrorCode.INVALID_CONFIG)
+    if fixed := {"min_insync_replicas", "flush", "unclean_leader_election_enable"} & {*given, *absent}:
         raise InvalidRequestError(
             f"{min(fixed)}: cannot be set on brokers: each topic gets its own value when it is created",
             code=ErrorCode.INVALID_CONFIG,
         )
-    present = image.broker_configs.get(request.broker_id, {})
     changed: dict[str, ConfigValue | None] = {k: v for k, v in given.items() if present.get(k) != v}
     changed |= {name: None for name, value in request.configs.items() if value is None and name in present}
     if not changed:
