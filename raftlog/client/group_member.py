@@ -14,6 +14,7 @@ from raftlog.client.coordinator_link import ANSWER_MARGIN_MS, CoordinatorLink
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.core.membership import Membership
 from raftlog.client.keepalive import HeartbeatSnapshot, KeepAlive
+from raftlog.client.unexpected import explained
 from raftlog.errors import ErrorCode, FencedError, RaftlogError, RetriableError
 from raftlog.runtime import Tasks, close_all
 from raftlog.wire import paths
@@ -137,16 +138,16 @@ class GroupMember:
                 self._keepalive.beat(None)
                 await self._wait(None)
                 continue
-            if self._time_to_poll_s() <= 0:
-                await self._leave()
-                continue
-            self._update_keepalive()
             try:
+                if self._time_to_poll_s() <= 0:
+                    await self._leave()
+                    continue
+                self._update_keepalive()
                 attempt = 0 if await self._beat() else attempt
                 self._update_keepalive()
-            except RaftlogError as error:
+            except Exception as error:  # noqa: BLE001  (the callers that wait get it)
                 attempt += 1
-                await self._on_error(error, attempt)
+                await self._on_error(explained(error, f"group {self.link.key}: a heartbeat"), attempt)
 
     async def _beat(self) -> bool:
         """Send one heartbeat and wait until the next is due; return whether it was answered."""

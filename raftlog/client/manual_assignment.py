@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from raftlog.client.connection import Connection
 from raftlog.client.reader import PartitionReader
 from raftlog.client.start_offsets import Start
+from raftlog.client.unexpected import explained
 from raftlog.errors import NotFoundError, RaftlogError, RetriableError
 from raftlog.model import TopicPartition
 from raftlog.runtime import Tasks
@@ -71,8 +72,8 @@ class ManualAssignment:
             await self.begin("earliest")
         except RetriableError:
             await asyncio.sleep(RETRY_S)  # The next call tries again.
-        except RaftlogError as error:
-            self._failure = error
+        except Exception as error:  # noqa: BLE001  (the callers that wait get it)
+            self._failure = explained(error, "the look for new partitions", RaftlogError)
             self._reader.fetcher.interrupt()
 
     async def _wanted(self) -> tuple[dict[str, int], list[TopicPartition]]:

@@ -130,15 +130,14 @@ class PartitionReader:
         size = 0
         while fetch is not None and size < MOST_UNPACKED_BYTES:
             try:
-                rows = fetch.arrow()
-            except CorruptBatchError as error:
-                self._refetch(fetch, error, quietly=bool(tables))
-                break
-            self._drop_if_read(fetch)
+                rows = self._arrow(fetch, quietly=bool(tables))
+            except Exception:
+                if not tables:
+                    raise
+                break  # The next call raises.
             if rows is not None:
                 size += fetch.arrow_bytes
-                tables.append(self._tables.named(rows, fetch.partition))
-            self._note(fetch)
+                tables.append(rows)
             fetch = self.fetcher.completed[0] if self.fetcher.completed else None
         table = self._tables.joined(tables)
         self.fetcher.counters.records += table.num_rows
@@ -146,16 +145,29 @@ class PartitionReader:
 
     def take_table(self, fetch: CompletedFetch) -> pa.Table:
         """Remove and return the records of one fetch, up to `MOST_UNPACKED_BYTES`; see `take`."""
-        try:
-            rows = fetch.arrow()
-        except CorruptBatchError as error:
-            self._refetch(fetch, error)
-            return self._tables.joined([])
-        self._drop_if_read(fetch)
-        self._note(fetch)
-        table = self._tables.joined([] if rows is None else [self._tables.named(rows, fetch.partition)])
+        rows = self._arrow(fetch)
+        table = self._tables.joined([] if rows is None else [rows])
         self.fetcher.counters.records += table.num_rows
         return table
+
+    def _arrow(self, fetch: CompletedFetch, *, quietly: bool = False) -> pa.Table | None:
+        """Remove and return the records of one fetch; None: it has none, or was damaged and is fetched again.
+
+        After any error, the position has not moved, and the records are fetched again.
+        """
+        partition = fetch.partition
+        try:
+            rows = fetch.arrow()
+            named = None if rows is None else self._tables.named(rows, partition)
+        except CorruptBatchError as error:
+            self._refetch(fetch, error, quietly=quietly)
+            return None
+        except Exception:  # A lack of memory.
+            self.fetcher.seek(partition, self.positions[partition], self.epochs[partition])
+            raise
+        self._drop_if_read(fetch)
+        self._note(fetch)
+        return named
 
     def _drop_if_read(self, fetch: CompletedFetch) -> None:
         if fetch.is_read:

@@ -242,8 +242,9 @@ class RecordAppender:
 
     def _route_late(self, late: Unrouted[Handle]) -> None:
         """Queue a record whose topic's metadata has arrived."""
-        count, record = self._partition_count(late.topic), late.record
+        record = late.record
         try:
+            count = self._partition_count(late.topic)
             chosen = self._partitioning.choose(late.topic, count, late.partition, record.key, record.value, late.size)
         except InvalidRequestError as error:
             self._refuse(late.handle, error)

@@ -24,6 +24,7 @@ from raftlog.client.producer_settings import ProducerSettings
 from raftlog.client.record_outcomes import Handle, acknowledge, fail
 from raftlog.client.send_gate import SendGate
 from raftlog.client.send_spans import begin_send
+from raftlog.client.unexpected import explained
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -149,8 +150,12 @@ class Sender:
             while not self._accumulator.empty:
                 self._wake.clear()
                 self.is_awake = False
-                self._fail(self._accumulator.expire(_now_ms()))
-                self._send_due(_now_ms())
+                try:
+                    self._fail(self._accumulator.expire(_now_ms()))
+                    self._send_due(_now_ms())
+                except Exception as error:  # noqa: BLE001  (the callers that wait get it)
+                    explained(error, "sending")
+                    await asyncio.sleep(MAX_WAIT_S)
                 await self._until_due()
         finally:
             self.is_awake = False
@@ -220,8 +225,8 @@ class Sender:
         async def ask() -> None:
             try:
                 await request()
-            except RaftlogError as error:
-                self._unroutable(waiting, error, _now_ms())
+            except Exception as error:  # noqa: BLE001  (the callers that wait get it)
+                self._unroutable(waiting, explained(error, "a request for metadata or a producer id"), _now_ms())
             finally:
                 self._asking.discard(what)
                 self._wake.set()
@@ -241,8 +246,10 @@ class Sender:
         timeout_ms = max(1, min(self._request_timeout_ms, left_ms))
         results: Sequence[ProduceResult | RaftlogError] = ()
         self._count(routed, now)
-        span = begin_send(address, routed, self._connection.session.client_id) if self.marker.is_on else None
+        span = None
         try:
+            if self.marker.is_on:
+                span = begin_send(address, routed, self._connection.session.client_id)
             async with self._connection.while_leading(address, [partition for partition, _ in routed]):
                 response = await self._connection.session.call(
                     ProduceResponse,
@@ -255,8 +262,9 @@ class Sender:
                     fields=None if span is None else span.fields,
                 )
             results = in_order(routed, response)
-        except RaftlogError as error:
-            results = [self._requests.of_request(error, len(routed))] * len(routed)
+        except Exception as error:  # noqa: BLE001  (the callers that wait get it)
+            failed = explained(error, f"the produce request to {address}")
+            results = [self._requests.of_request(failed, len(routed))] * len(routed)
         finally:
             self._counters.on_answer(_now_ms() - now)
             if span is not None:
