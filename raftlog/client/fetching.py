@@ -87,13 +87,24 @@ class Fetcher:
             last_epoch: the leader epoch of the record before `offset`, to detect its truncation (KIP-320).
             check_crcs: the broker must verify each batch before it sends it.
         """
-        self._drop_ahead(partition)
         before = self.positions.get(partition)
         for address in {self.connection.leader(*partition), before and before.replica}:
             if address in self._in_flight:
                 # It may long-poll at the old offset. A task that is cancelled before it starts runs no `finally`.
                 self._in_flight.pop(address).cancel()
                 self._arrived.set()
+        self._move(partition, offset, last_epoch, check_crcs=check_crcs)
+
+    def pause(self, partition: TopicPartition, offset: Offset, last_epoch: LeaderEpoch) -> None:
+        """Fetch a partition no more, and after the pause from `offset`; a fetch in flight goes on for the others."""
+        self.paused.add(partition)
+        self._move(partition, offset, last_epoch)
+
+    def _move(
+        self, partition: TopicPartition, offset: Offset, last_epoch: LeaderEpoch, *, check_crcs: bool = False
+    ) -> None:
+        """Set a position. What a fetch in flight brings for an earlier one is dropped, and what was fetched ahead."""
+        self._drop_ahead(partition)
         self.positions[partition] = FetchPosition(offset, last_epoch, self._topic_id(partition), check_crcs=check_crcs)
 
     def forget(self, partition: TopicPartition) -> None:

@@ -14,7 +14,7 @@ from raftlog.client.connection import Connection
 from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.client.fetching import REFRESH_REST_S, Failure, Fetcher
 from raftlog.client.start_offsets import Start, offset_at
-from raftlog.errors import CorruptBatchError, ErrorCode, RetriableError
+from raftlog.errors import CorruptBatchError, ErrorCode, NotFoundError, RaftlogError, RetriableError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 from raftlog.record import Record
 from raftlog.runtime import concurrently
@@ -69,6 +69,12 @@ class PartitionReader:
             self.epochs_read.begin(partition, offset, self.epochs[partition])
             self.fetcher.seek(partition, offset, self.epochs[partition])
 
+    def move(
+        self, offsets: Mapping[TopicPartition, Offset], epochs: Mapping[TopicPartition, LeaderEpoch] | None = None
+    ) -> None:
+        """Move the positions of the partitions that are still read; the others were given up meanwhile."""
+        self.begin({partition: offset for partition, offset in offsets.items() if partition in self.positions}, epochs)
+
     def end(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading some partitions; their fetched records are dropped."""
         for partition in partitions:
@@ -82,9 +88,9 @@ class PartitionReader:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of some partitions until `resume`."""
         for partition in partitions:
-            self._drop_ready(partition)
-            self.fetcher.paused.add(partition)
-            self.fetcher.seek(partition, self.positions[partition], self.epochs[partition])
+            if partition not in self.fetcher.paused:
+                self._drop_ready(partition)
+                self.fetcher.pause(partition, self.positions[partition], self.epochs[partition])
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Return records of paused partitions again."""
@@ -217,12 +223,13 @@ class PartitionReader:
 
     async def offsets_in_time(
         self, partitions: Iterable[TopicPartition], at: Start | None, deadline: float
-    ) -> tuple[dict[TopicPartition, Offset], RetriableError | TimeoutError | None]:
+    ) -> tuple[dict[TopicPartition, Offset], RaftlogError | TimeoutError | None]:
         """Return the offsets that leaders tell before `deadline` (the loop's time), and why others are missing.
 
-        A partition without a leader is not waited for: the next call asks for its leader again.
+        A partition without a leader is not waited for: the next call asks for its leader again. One that does not exist
+        may be new, or its topic was deleted: the coordinator takes it back.
         """
-        found, late = dict[TopicPartition, Offset](), list[RetriableError | TimeoutError]()
+        found, late = dict[TopicPartition, Offset](), list[RaftlogError | TimeoutError]()
 
         async def ask(partition: TopicPartition) -> None:
             assert at is not None
@@ -232,7 +239,7 @@ class PartitionReader:
                         await self.connection.refresh([partition.topic], max_age_s=REFRESH_REST_S)
                     await self.connection.require_leader(*partition)
                     found[partition] = await offset_at(self.connection, partition, at, self.fetcher.isolation)
-            except (RetriableError, TimeoutError) as error:
+            except (NotFoundError, RetriableError, TimeoutError) as error:
                 late.append(error)
 
         await concurrently([ask(partition) for partition in sorted(partitions)])
