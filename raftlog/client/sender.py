@@ -318,7 +318,8 @@ class Sender:
 
     def _fail(self, failed: Iterable[tuple[Batch, RaftlogError]]) -> None:
         for batch, error in failed:
-            self._gate.on_failed(error)  # A transaction with a failed batch can only be aborted.
+            if not self._accumulator.is_outlived(batch):
+                self._gate.on_failed(error)  # A transaction with a failed batch can only be aborted.
             self._fail_handles(batch, error)
 
     def _fail_handles(self, batch: Batch, error: RaftlogError) -> None:

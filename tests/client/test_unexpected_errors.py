@@ -13,7 +13,7 @@ from test_group_member import HeldLink, member_of, no_thread
 
 from raftlog import Producer, record
 from raftlog.client import fetching
-from raftlog.errors import RaftlogError, RetriableError, UnknownOutcomeError
+from raftlog.errors import OverloadedError, RaftlogError, RetriableError, UnknownOutcomeError
 from raftlog.model import Address
 from raftlog.wire import paths
 from raftlog.wire.data import ProduceResponse, ProduceResult, ProducerIdResponse
@@ -229,3 +229,17 @@ async def test_a_member_whose_heartbeats_cannot_be_made_says_why_it_does_not_joi
         with pytest.raises(RetriableError, match=f"cannot join group 'g' within 300 ms.*{NO_THREAD}"):
             await member.start(timeout_ms=300)
         await member.close()
+
+
+@pytest.mark.parametrize("partitioner", [None, lambda *_: 0])
+async def test_send_many_raises_once_each_record_has_an_outcome(partitioner: Any):
+    producer = producer_of(
+        no_thread_for(""), linger_ms=0, batch_bytes=200, buffer_bytes=500, max_block_ms=0, partitioner=partitioner
+    )
+    async with asyncio.timeout(10):
+        with pytest.raises(OverloadedError):
+            await producer.send_many("t", [b"x" * 100] * 20)
+    metrics = producer.metrics()
+    assert metrics.records_acknowledged > 0
+    assert metrics.buffered_bytes == 0
+    await producer.close()
