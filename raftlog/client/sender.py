@@ -188,15 +188,17 @@ class Sender:
             self._ask(PRODUCER_ID, self._ask_producer_id, due)
             return
         routes: dict[Address, list[Routed]] = defaultdict(list)
-        for partition in due:
-            if (address := self._route(partition, now_ms)) is None or self._is_throttled(address):
-                continue
-            taken, failed = self._accumulator.take(partition, self._topic_id(partition), now_ms)
-            self._fail(failed)
-            routes[address] += [(partition, batch) for batch in taken]
-        for address, routed in routes.items():
-            for request in self._requests.share([pair for pair in routed if self._is_encoded(*pair)]):
-                self._tasks.spawn(self._send(address, request), name=f"produce to {address}")
+        try:
+            for partition in due:
+                if (address := self._route(partition, now_ms)) is None or self._is_throttled(address):
+                    continue
+                taken, failed = self._accumulator.take(partition, self._topic_id(partition), now_ms)
+                routes[address] += [(partition, batch) for batch in taken]
+                self._fail(failed)
+        finally:  # Batches that were taken are sent, whatever a later one fails with.
+            for address, routed in routes.items():
+                for request in self._requests.share([pair for pair in routed if self._is_encoded(*pair)]):
+                    self._tasks.spawn(self._send(address, request), name=f"produce to {address}")
 
     def _is_encoded(self, partition: TopicPartition, batch: Batch) -> bool:
         if (error := self._requests.encode(batch, feature_level=self._connection.feature_level)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -251,3 +252,18 @@ async def test_an_error_of_on_revoked_reaches_the_application():
     session.membership.owned = frozenset({P0})
     with pytest.raises(ValueError, match="no"):
         await session.run_due_work()
+
+
+async def test_partitions_are_given_up_though_their_commit_cannot_be_made(caplog: pytest.LogCaptureFixture):
+    session = member(Cluster(), P0)
+    await session.run_due_work()
+
+    async def commit(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    session.commits.commit = commit  # type: ignore[method-assign,assignment]
+    session._options = replace(session._options, auto_commit_interval_ms=60_000)
+    session.membership.target = frozenset()
+    await session.run_due_work()
+    assert session.membership.owned == frozenset()
+    assert "a commit failed" in caplog.text

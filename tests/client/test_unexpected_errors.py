@@ -14,7 +14,7 @@ from test_group_member import HeldLink, member_of, no_thread
 from raftlog import Producer, record
 from raftlog.client import fetching
 from raftlog.errors import OverloadedError, RaftlogError, RetriableError, UnknownOutcomeError
-from raftlog.model import Address
+from raftlog.model import Address, TopicPartition
 from raftlog.wire import paths
 from raftlog.wire.data import ProduceResponse, ProduceResult, ProducerIdResponse
 from raftlog.wire.metadata import PartitionInfo, TopicInfo
@@ -24,12 +24,15 @@ DOWN = "http://127.0.0.1:1"
 NO_THREAD = "can't start new thread"
 
 
-def producer_of(answer: Callable[[str], Any], **options: Any) -> Producer:
+def producer_of(answer: Callable[[str], Any], *, partitions: int = 1, **options: Any) -> Producer:
     """Return a producer that knows the leader of topic `t`; a function of the path answers its requests."""
     producer = Producer(DOWN, **options)
     connection = producer._connection
-    alone = PartitionInfo(partition=0, leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
-    connection._topics["t"] = TopicInfo(topic="t", topic_id="f" * 32, partitions=(alone,))
+    infos = tuple(
+        PartitionInfo(partition=number, leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
+        for number in range(partitions)
+    )
+    connection._topics["t"] = TopicInfo(topic="t", topic_id="f" * 32, partitions=infos)
     connection._brokers[1] = Address("127.0.0.1", 1)
 
     async def refresh(topics: list[str], **_: Any) -> None:
@@ -62,7 +65,7 @@ async def test_records_get_an_outcome_when_their_request_cannot_be_made(path: st
     producer = producer_of(no_thread_for(path), delivery_timeout_ms=300, linger_ms=0)
     async with asyncio.timeout(10):
         with pytest.raises(kind, match=NO_THREAD):
-            await producer.send("t", b"x")
+            await producer.send("t", b"x", partition=0)
         await producer.close()
 
 
@@ -75,7 +78,7 @@ async def test_records_without_metadata_get_an_outcome_when_no_request_can_be_ma
     producer._connection.session.call = call  # type: ignore[method-assign]
     async with asyncio.timeout(10):
         with pytest.raises(RetriableError, match=NO_THREAD):
-            await producer.send("t", b"x")
+            await producer.send("t", b"x", partition=0)
         await producer.close()
 
 
@@ -90,7 +93,7 @@ async def test_a_batch_that_had_no_memory_is_encoded_again():
 
     producer._sender._requests._build_batch = build
     async with asyncio.timeout(10):
-        assert (await producer.send("t", b"x")).offset == 5
+        assert (await producer.send("t", b"x", partition=0)).offset == 5
         await producer.close()
 
 
@@ -105,8 +108,27 @@ async def test_a_sender_that_fails_for_a_moment_goes_on():
 
     producer._accumulator.due = failing  # type: ignore[method-assign]
     async with asyncio.timeout(10):
-        assert (await producer.send("t", b"x")).offset == 5
+        assert (await producer.send("t", b"x", partition=0)).offset == 5
         await producer.close()
+
+
+async def test_a_batch_that_was_taken_is_sent_whatever_comes_after_it():
+    producer = producer_of(no_thread_for(""), partitions=2, linger_ms=0)
+    take, calls = producer._accumulator.take, list[int]()
+
+    def failing(partition: TopicPartition, *arguments: Any) -> Any:
+        calls.append(partition.partition)
+        if calls == [0, 1]:
+            raise MemoryError("no memory")
+        return take(partition, *arguments)
+
+    producer._accumulator.take = failing  # type: ignore[method-assign]
+    first, second = (asyncio.ensure_future(producer.send("t", b"x", partition=number)) for number in (0, 1))
+    async with asyncio.timeout(10):
+        assert (await first).offset == 5
+    second.cancel()
+    assert calls[:2] == [0, 1]
+    await producer.close(timeout_ms=0)
 
 
 class NoThread(Log):
