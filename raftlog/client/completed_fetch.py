@@ -81,33 +81,39 @@ class CompletedFetch:
         size = 0.0
         while len(records) < count and size < MOST_UNPACKED_BYTES:
             try:
-                short = self._read_short(records)
-                rows = None if short else self._open()
-            except CorruptBatchError:
+                taken = self._read_short(records) or self._read_rows(records, count)
+            except Exception:  # Damage, or a lack of memory.
                 if records:
                     return records  # The next call raises.
                 raise
-            if short:
-                size += short
-                continue
-            if rows is None or (records and self._epoch_of_rows != self.leader_epoch):
+            if not taken:
                 break
-            piece = rows.slice(0, count - len(records))
-            size += piece.num_rows * self._row_bytes
-            records += record.to_records(piece, *self.partition)
-            self._rows = rows.slice(piece.num_rows) if piece.num_rows < rows.num_rows else None
-            self.position, self.leader_epoch = records[-1].offset + 1, self._epoch_of_rows
+            size += taken
         if self._rows is None and self._next is None:
             self._finish()
         return records
+
+    def _read_rows(self, records: list[Record], count: int) -> float:
+        """Add records of the next batch, up to `count` in all; return the bytes that they take, 0 if there are none."""
+        rows = self._open()
+        if rows is None or (records and self._epoch_of_rows != self.leader_epoch):
+            return 0
+        piece = rows.slice(0, count - len(records))
+        left = rows.slice(len(piece)) if len(piece) < len(rows) else None
+        records += record.to_records(piece, *self.partition)
+        self._rows = left
+        self.position, self.leader_epoch = records[-1].offset + 1, self._epoch_of_rows
+        return len(piece) * self._row_bytes
 
     def arrow(self) -> pa.Table | None:
         """Remove and return the records from `position` on, by `READ_SCHEMA`; None if there are none.
 
         It stops at `MOST_UNPACKED_BYTES`; `is_read` is False then.
 
+        After any error, the position has not moved, and the records must be fetched again.
+
         Raises:
-            CorruptBatchError: a checksum is wrong; the position does not move.
+            CorruptBatchError: a checksum is wrong.
         """
         before, self._rows = self._rows, None
         rows = record.to_table(self._verified(), from_offset=self.position, before=before)
@@ -138,9 +144,9 @@ class CompletedFetch:
             header, batch = self._next
             record.verify_payload_crc(header, batch)
             rows = record.to_arrow_with_offsets(header, batch, from_offset=self.position)
+            self._row_bytes = unpacked_bytes(header, batch) / max(1, header.record_count)
             self._next = next(self._batches, None)
             self._rows, self._epoch_of_rows = rows if rows.num_rows else None, header.leader_epoch
-            self._row_bytes = unpacked_bytes(header, batch) / max(1, header.record_count)
         return self._rows
 
     def _read_short(self, records: list[Record]) -> int:

@@ -224,12 +224,18 @@ class Connection:
         """
         self._loop.require()
         left_ms = countdown(self.timeout_ms if timeout_ms is None else timeout_ms)
-        attempt, earlier = 0, ""
+        attempt, earlier, strangers = 0, "", set[Address]()
         while True:
             limit_ms = min(left_ms(), ATTEMPT_TIMEOUT_MS) if repeatable else left_ms()
             address = self._next_address()
             try:
                 answer = await self.session.call(cls, method, address, path, timeout_ms=max(1, limit_ms), **request)
+            except transport.PeerAnswerError:
+                self._avoid(address)
+                strangers.add(address)  # Another server has its address.
+                if not repeatable or strangers.issuperset(self.known_brokers):
+                    raise
+                continue
             except RetriableError as error:
                 failure, may_repeat = error, repeatable or not isinstance(error, UnknownOutcomeError)
                 if isinstance(error, UnreachableError | UnknownOutcomeError):

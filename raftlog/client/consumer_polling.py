@@ -53,7 +53,7 @@ class ConsumerPolling:
             return
         async with self._starting:
             if not self._started:
-                await (self._manual.begin(self._start) if self._group is None else self._group.start())
+                await (self._manual.begin_at(self._start) if self._group is None else self._group.start())
                 self._started = True
 
     async def _next_completed(self, max_wait_ms: int, *, all_ready: bool = False) -> CompletedFetch | None:

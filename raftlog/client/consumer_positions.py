@@ -95,7 +95,7 @@ class ConsumerPositions(ConsumerPolling):
                 read one of the partitions.
         """
         await self._ensure_started()
-        self._reader.begin(await self._reader.offsets(self._chosen(partitions), start))
+        self._reader.move(await self._reader.offsets(self._chosen(partitions), start))
 
     async def beginning_offsets(self) -> dict[TopicPartition, Offset]:
         """Return the log start offset of each partition that this consumer reads."""

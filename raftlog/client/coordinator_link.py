@@ -72,7 +72,7 @@ class CoordinatorLink:
                 timeout_ms=timeout_ms,
                 **({} if message is None else {"message": message}),
             )
-        except RetriableError as error:
+        except (RetriableError, transport.PeerAnswerError) as error:
             if error.code not in _STAYS and self._address == address:
                 self._address = None
             raise

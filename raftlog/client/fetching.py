@@ -15,6 +15,7 @@ from raftlog.client.connection import METADATA_MAX_AGE_S, PATIENCE_S, Connection
 from raftlog.client.fetch_position import REPLICA_AVOIDED_S, FetchPosition
 from raftlog.client.fetch_spans import note_failure, note_fetch
 from raftlog.client.metrics import FetchCounters
+from raftlog.client.unexpected import explained
 from raftlog.errors import CorruptBatchError, InvalidRequestError, RaftlogError, with_request_of
 from raftlog.model import NO_LEADER_EPOCH, Address, Isolation, LeaderEpoch, Offset, TopicPartition
 from raftlog.runtime import Tasks
@@ -86,13 +87,24 @@ class Fetcher:
             last_epoch: the leader epoch of the record before `offset`, to detect its truncation (KIP-320).
             check_crcs: the broker must verify each batch before it sends it.
         """
-        self._drop_ahead(partition)
         before = self.positions.get(partition)
         for address in {self.connection.leader(*partition), before and before.replica}:
             if address in self._in_flight:
                 # It may long-poll at the old offset. A task that is cancelled before it starts runs no `finally`.
                 self._in_flight.pop(address).cancel()
                 self._arrived.set()
+        self._move(partition, offset, last_epoch, check_crcs=check_crcs)
+
+    def pause(self, partition: TopicPartition, offset: Offset, last_epoch: LeaderEpoch) -> None:
+        """Fetch a partition no more, and after the pause from `offset`; a fetch in flight goes on for the others."""
+        self.paused.add(partition)
+        self._move(partition, offset, last_epoch)
+
+    def _move(
+        self, partition: TopicPartition, offset: Offset, last_epoch: LeaderEpoch, *, check_crcs: bool = False
+    ) -> None:
+        """Set a position. What a fetch in flight brings for an earlier one is dropped, and what was fetched ahead."""
+        self._drop_ahead(partition)
         self.positions[partition] = FetchPosition(offset, last_epoch, self._topic_id(partition), check_crcs=check_crcs)
 
     def forget(self, partition: TopicPartition) -> None:
@@ -180,7 +192,8 @@ class Fetcher:
         """Refresh once; `wait` starts the next attempt."""
         try:
             await self.connection.refresh(self._topics() if topics is None else topics, max_age_s=max_age_s)
-        except RaftlogError as error:
+        except Exception as raised:  # noqa: BLE001  (the callers that wait get it)
+            error = explained(raised, "a request for metadata", RaftlogError)
             if not error.retriable:
                 self._refused = error
             await asyncio.sleep(REFRESH_REST_S)
@@ -217,16 +230,6 @@ class Fetcher:
 
     async def _ask(self, address: Address, requested: Mapping[TopicPartition, FetchPosition]) -> None:
         """Fetch from one broker. Any of the partitions may be forgotten meanwhile, even before this starts."""
-        request = FetchRequest(
-            partitions=tuple(
-                position.to_request(partition, max_bytes=self.partition_max_bytes, rack=self.rack)
-                for partition, position in requested.items()
-            ),
-            max_wait_ms=self.max_wait_ms,
-            min_bytes=self.min_bytes,
-            max_bytes=self.max_bytes,
-            isolation=self.isolation,
-        )
         started, taken_s = asyncio.get_running_loop().time(), 0.0
         self.counters.fetches += 1
         try:
@@ -241,7 +244,7 @@ class Fetcher:
                     address,
                     paths.FETCH,
                     timeout_ms=self.max_wait_ms + ANSWER_MARGIN_MS,
-                    message=request,
+                    message=self._request(requested),
                 )
             parts = split_parts(
                 body, [result.length for result in response.partitions], error=transport.PeerAnswerError
@@ -256,7 +259,8 @@ class Fetcher:
             if (rest_s := max(throttle_s, self._rest_after(is_whole, taken_s))) > 0:
                 self._arrived.set()
                 await asyncio.sleep(rest_s)
-        except RaftlogError as error:
+        except Exception as raised:  # noqa: BLE001  (the callers that wait get it)
+            error = explained(raised, f"the fetch from {address}", RaftlogError)
             self.counters.failed += 1
             note_failure(address, asyncio.get_running_loop().time() - started, requested, error)
             led = [partition for partition, position in requested.items() if not position.leave_replica()]
@@ -271,6 +275,18 @@ class Fetcher:
             if self._in_flight.get(address) is asyncio.current_task():
                 del self._in_flight[address]  # After a seek, another task may be registered.
             self._arrived.set()
+
+    def _request(self, requested: Mapping[TopicPartition, FetchPosition]) -> FetchRequest:
+        return FetchRequest(
+            partitions=tuple(
+                position.to_request(partition, max_bytes=self.partition_max_bytes, rack=self.rack)
+                for partition, position in requested.items()
+            ),
+            max_wait_ms=self.max_wait_ms,
+            min_bytes=self.min_bytes,
+            max_bytes=self.max_bytes,
+            isolation=self.isolation,
+        )
 
     def _rest_after(self, is_whole: bool, taken_s: float) -> float:
         """Return the pause before the next fetch from the leader, in seconds.

@@ -13,6 +13,7 @@ from raftlog.client.group_member import GroupMember
 from raftlog.client.metrics import GroupCounters
 from raftlog.client.offsets import OffsetAndMetadata, on_the_wire, with_epochs
 from raftlog.client.reader import PartitionReader
+from raftlog.client.unexpected import explained
 from raftlog.errors import ErrorCode, FencedError, OverloadedError, RaftlogError, RetriableError, UnknownOutcomeError
 from raftlog.model import NO_LEADER_EPOCH, Offset, TopicPartition
 from raftlog.runtime import Tasks
@@ -98,7 +99,8 @@ class GroupCommits:
         """Commit offsets; log an error rather than raise it."""
         try:
             await self.commit(offsets)
-        except RaftlogError as error:
+        except Exception as raised:  # noqa: BLE001  (also what is not raftlog's own)
+            error = explained(raised, f"group {self._link.key}: a commit")
             # No record is lost: the next commit covers it, or the partition's next member reads it again.
             level = logging.INFO if isinstance(error, RetriableError) else logging.WARNING
             _log.log(level, "group %s: not committed: %s: %s", self._link.key, error.code, error.message)

@@ -14,7 +14,8 @@ from raftlog.client.coordinator_link import ANSWER_MARGIN_MS, CoordinatorLink
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.core.membership import Membership
 from raftlog.client.keepalive import HeartbeatSnapshot, KeepAlive
-from raftlog.errors import ErrorCode, FencedError, RaftlogError, RetriableError
+from raftlog.client.unexpected import explained
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError, RetriableError
 from raftlog.runtime import Tasks, close_all
 from raftlog.wire import paths
 from raftlog.wire.groups import GroupHeartbeatResponse
@@ -58,13 +59,16 @@ class GroupMember:
 
         Raises:
             RetriableError: no coordinator answered within `timeout_ms`.
+            InvalidRequestError: the member was closed meanwhile.
             RaftlogError: the coordinator refused this member.
         """
         self._polled_at = asyncio.get_running_loop().time()
         heartbeats = self._tasks.spawn(self._run(), name="heartbeats")
         try:
-            while self.membership.phase == "joining":
+            while self._joining:
                 await self._joined(timeout_ms / 1000)
+            if self.membership.phase == "joining":
+                raise InvalidRequestError("this consumer was closed while it joined its group")
             self.raise_failure()
         except BaseException as error:
             heartbeats.cancel()  # A retry starts another task; two of them would fence each other.
@@ -77,10 +81,14 @@ class GroupMember:
                 code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
             ) from self._refusal
 
+    @property
+    def _joining(self) -> bool:
+        return self.membership.phase == "joining" and not self._tasks.closed
+
     async def _joined(self, timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s):
-                while self.membership.phase == "joining":
+                while self._joining:
                     await self.changed()
         except TimeoutError:
             if self._refusal is None or self._refusal.code is not ErrorCode.UNRELEASED_INSTANCE_ID:
@@ -137,16 +145,16 @@ class GroupMember:
                 self._keepalive.beat(None)
                 await self._wait(None)
                 continue
-            if self._time_to_poll_s() <= 0:
-                await self._leave()
-                continue
-            self._update_keepalive()
             try:
+                if self._time_to_poll_s() <= 0:
+                    await self._leave()
+                    continue
+                self._update_keepalive()
                 attempt = 0 if await self._beat() else attempt
                 self._update_keepalive()
-            except RaftlogError as error:
+            except Exception as error:  # noqa: BLE001  (the callers that wait get it)
                 attempt += 1
-                await self._on_error(error, attempt)
+                await self._on_error(explained(error, f"group {self.link.key}: a heartbeat"), attempt)
 
     async def _beat(self) -> bool:
         """Send one heartbeat and wait until the next is due; return whether it was answered."""

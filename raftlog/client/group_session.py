@@ -21,6 +21,7 @@ from raftlog.client.reader import PartitionReader
 from raftlog.client.start_offsets import Start
 from raftlog.errors import (
     FencedError,
+    InvalidRequestError,
     OffsetOutOfRangeError,
     RetriableError,
 )
@@ -80,7 +81,7 @@ class GroupSession:
         self._step: asyncio.Future[None] | None = None
         """The change of partitions that has not ended: a call for records that is cancelled leaves it running."""
         self._assigning = False
-        """Whether that step is the call of `on_assigned`."""
+        """Whether that step takes new partitions."""
         self._tasks = Tasks("group commits")
         self.commits = GroupCommits(
             self.member, reader, self.counters, timeout_ms=options.timeout_ms, tasks=self._tasks
@@ -157,7 +158,7 @@ class GroupSession:
             if revoked := self.membership.owned - self.membership.target:
                 await self._uncancelled(self._give_up(revoked))
             else:
-                await self._take(self.membership.target - self.membership.owned)
+                await self._uncancelled(self._take(self.membership.target - self.membership.owned), assigning=True)
         if self.has_due_work and self.membership.phase == "member":
             self._note_commit()
             self.commits.commit_automatically()
@@ -187,9 +188,10 @@ class GroupSession:
         self.member.heartbeat_now()
 
     async def _uncancelled(self, step: Awaitable[None], *, assigning: bool = False) -> None:
-        """Finish a step that may call the application, even if the call for records is cancelled meanwhile.
+        """Finish a step, even if the call for records is cancelled meanwhile.
 
-        The next call waits for it. Otherwise a callback that takes longer than the calls would begin again each time.
+        The next call waits for it. Otherwise a callback or a lookup that takes longer than the calls would begin again
+        each time.
         """
         self._step, self._assigning = asyncio.ensure_future(step), assigning
         await self._finish_step()
@@ -198,6 +200,8 @@ class GroupSession:
         if (step := self._step) is not None:
             await asyncio.wait([step])
             self._step = None
+            if step.cancelled():
+                raise InvalidRequestError("this consumer was closed while it took new partitions")
             step.result()
 
     async def _take(self, added: frozenset[TopicPartition]) -> None:
@@ -225,14 +229,8 @@ class GroupSession:
         self.membership.acquired(still)
         if still:
             self.counters.rebalances += 1
-            await self._call_assigned(still)
+            await _call(self._options.on_assigned, still)  # No record is returned before it ends.
             self.member.heartbeat_now()
-
-    async def _call_assigned(self, added: Iterable[TopicPartition]) -> None:
-        """Call `on_assigned`. No record is returned before it ends."""
-        callback = self._options.on_assigned
-        if callback is not None and inspect.isawaitable(result := callback(sorted(added))):
-            await self._uncancelled(result, assigning=True)
 
     def _take_later(self, added: Iterable[TopicPartition], error: Exception) -> None:
         """Retry new partitions later; the consumer keeps reading its other partitions."""
@@ -248,7 +246,7 @@ class GroupSession:
         if self.membership.phase != "member":
             return
         try:
-            self._reader.begin(*await self.starting_offsets(partitions))
+            self._reader.move(*await self.starting_offsets(partitions))
         except FencedError as error:
             if error.code not in FENCED:
                 raise

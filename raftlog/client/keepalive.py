@@ -85,8 +85,13 @@ class KeepAlive:
         with self._changed:
             self._snapshot, self._last_beat_s = snapshot, time.monotonic()
         if self._thread is None and snapshot is not None and not self._closed:
-            self._thread = threading.Thread(target=self._run, name=f"raftlog group {self._group_id}", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name=f"raftlog group {self._group_id}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # The system has no thread left; the next beat tries again.
+                _log.warning("group %s: no keepalive heartbeats: %s", self._group_id, error)
+            else:
+                self._thread = thread
 
     def close(self) -> None:
         """Stop the thread; blocks during an attempt, so do not call it in the event loop's thread."""

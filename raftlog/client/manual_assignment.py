@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from raftlog.client.connection import Connection
 from raftlog.client.reader import PartitionReader
 from raftlog.client.start_offsets import Start
-from raftlog.errors import NotFoundError, RaftlogError, RetriableError
+from raftlog.client.unexpected import explained
+from raftlog.errors import InvalidRequestError, NotFoundError, RaftlogError, RetriableError
 from raftlog.model import TopicPartition
 from raftlog.runtime import Tasks
 
@@ -31,12 +32,28 @@ class ManualAssignment:
         self._partitions = partitions
         self._counts: dict[str, int] = {}
         """The partition count of each topic at the last look."""
+        self._beginning: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._failure: RaftlogError | None = None
         self._tasks = Tasks("consumer's topics")
 
     async def close(self) -> None:
         await self._tasks.close()
+
+    async def begin_at(self, start: Start) -> None:
+        """Begin, even if the call is cancelled meanwhile: the next one waits for the same lookups, see `begin`.
+
+        Raises:
+            InvalidRequestError: the consumer was closed meanwhile.
+        """
+        if self._beginning is None:
+            self._beginning = self._tasks.spawn(self.begin(start), name="begin", awaited=True)
+        beginning = self._beginning
+        await asyncio.wait([beginning])
+        self._beginning = None
+        if beginning.cancelled():
+            raise InvalidRequestError("this consumer was closed while a call for records waited")
+        beginning.result()
 
     async def begin(self, start: Start) -> None:
         """Start reading every selected partition that is not read yet.
@@ -71,8 +88,8 @@ class ManualAssignment:
             await self.begin("earliest")
         except RetriableError:
             await asyncio.sleep(RETRY_S)  # The next call tries again.
-        except RaftlogError as error:
-            self._failure = error
+        except Exception as error:  # noqa: BLE001  (the callers that wait get it)
+            self._failure = explained(error, "the look for new partitions", RaftlogError)
             self._reader.fetcher.interrupt()
 
     async def _wanted(self) -> tuple[dict[str, int], list[TopicPartition]]:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from raftlog import record, transport
 from raftlog.client.core.pending_batch import PendingBatch
 from raftlog.client.record_outcomes import Handle
+from raftlog.client.unexpected import explained
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -64,6 +65,8 @@ class ProduceRequests:
             )
         except (ValueError, TypeError, OverflowError) as error:
             return InvalidRequestError(f"the records cannot be encoded: {error}", code=ErrorCode.INVALID_RECORD)
+        except Exception as error:  # noqa: BLE001  (such as a lack of memory, which may pass)
+            return explained(error, "encoding a batch", RetriableError)
         return None
 
     def share(self, routed: Sequence[Routed]) -> Iterator[list[Routed]]:

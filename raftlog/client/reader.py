@@ -14,7 +14,7 @@ from raftlog.client.connection import Connection
 from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.client.fetching import REFRESH_REST_S, Failure, Fetcher
 from raftlog.client.start_offsets import Start, offset_at
-from raftlog.errors import CorruptBatchError, ErrorCode, RetriableError
+from raftlog.errors import CorruptBatchError, ErrorCode, NotFoundError, RaftlogError, RetriableError
 from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 from raftlog.record import Record
 from raftlog.runtime import concurrently
@@ -69,6 +69,12 @@ class PartitionReader:
             self.epochs_read.begin(partition, offset, self.epochs[partition])
             self.fetcher.seek(partition, offset, self.epochs[partition])
 
+    def move(
+        self, offsets: Mapping[TopicPartition, Offset], epochs: Mapping[TopicPartition, LeaderEpoch] | None = None
+    ) -> None:
+        """Move the positions of the partitions that are still read; the others were given up meanwhile."""
+        self.begin({partition: offset for partition, offset in offsets.items() if partition in self.positions}, epochs)
+
     def end(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading some partitions; their fetched records are dropped."""
         for partition in partitions:
@@ -82,9 +88,9 @@ class PartitionReader:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of some partitions until `resume`."""
         for partition in partitions:
-            self._drop_ready(partition)
-            self.fetcher.paused.add(partition)
-            self.fetcher.seek(partition, self.positions[partition], self.epochs[partition])
+            if partition not in self.fetcher.paused:
+                self._drop_ready(partition)
+                self.fetcher.pause(partition, self.positions[partition], self.epochs[partition])
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Return records of paused partitions again."""
@@ -130,15 +136,14 @@ class PartitionReader:
         size = 0
         while fetch is not None and size < MOST_UNPACKED_BYTES:
             try:
-                rows = fetch.arrow()
-            except CorruptBatchError as error:
-                self._refetch(fetch, error, quietly=bool(tables))
-                break
-            self._drop_if_read(fetch)
+                rows = self._arrow(fetch, quietly=bool(tables))
+            except Exception:
+                if not tables:
+                    raise
+                break  # The next call raises.
             if rows is not None:
                 size += fetch.arrow_bytes
-                tables.append(self._tables.named(rows, fetch.partition))
-            self._note(fetch)
+                tables.append(rows)
             fetch = self.fetcher.completed[0] if self.fetcher.completed else None
         table = self._tables.joined(tables)
         self.fetcher.counters.records += table.num_rows
@@ -146,16 +151,29 @@ class PartitionReader:
 
     def take_table(self, fetch: CompletedFetch) -> pa.Table:
         """Remove and return the records of one fetch, up to `MOST_UNPACKED_BYTES`; see `take`."""
-        try:
-            rows = fetch.arrow()
-        except CorruptBatchError as error:
-            self._refetch(fetch, error)
-            return self._tables.joined([])
-        self._drop_if_read(fetch)
-        self._note(fetch)
-        table = self._tables.joined([] if rows is None else [self._tables.named(rows, fetch.partition)])
+        rows = self._arrow(fetch)
+        table = self._tables.joined([] if rows is None else [rows])
         self.fetcher.counters.records += table.num_rows
         return table
+
+    def _arrow(self, fetch: CompletedFetch, *, quietly: bool = False) -> pa.Table | None:
+        """Remove and return the records of one fetch; None: it has none, or was damaged and is fetched again.
+
+        After any error, the position has not moved, and the records are fetched again.
+        """
+        partition = fetch.partition
+        try:
+            rows = fetch.arrow()
+            named = None if rows is None else self._tables.named(rows, partition)
+        except CorruptBatchError as error:
+            self._refetch(fetch, error, quietly=quietly)
+            return None
+        except Exception:  # A lack of memory.
+            self.fetcher.seek(partition, self.positions[partition], self.epochs[partition])
+            raise
+        self._drop_if_read(fetch)
+        self._note(fetch)
+        return named
 
     def _drop_if_read(self, fetch: CompletedFetch) -> None:
         if fetch.is_read:
@@ -205,12 +223,13 @@ class PartitionReader:
 
     async def offsets_in_time(
         self, partitions: Iterable[TopicPartition], at: Start | None, deadline: float
-    ) -> tuple[dict[TopicPartition, Offset], RetriableError | TimeoutError | None]:
+    ) -> tuple[dict[TopicPartition, Offset], RaftlogError | TimeoutError | None]:
         """Return the offsets that leaders tell before `deadline` (the loop's time), and why others are missing.
 
-        A partition without a leader is not waited for: the next call asks for its leader again.
+        A partition without a leader is not waited for: the next call asks for its leader again. One that does not exist
+        may be new, or its topic was deleted: the coordinator takes it back.
         """
-        found, late = dict[TopicPartition, Offset](), list[RetriableError | TimeoutError]()
+        found, late = dict[TopicPartition, Offset](), list[RaftlogError | TimeoutError]()
 
         async def ask(partition: TopicPartition) -> None:
             assert at is not None
@@ -220,7 +239,7 @@ class PartitionReader:
                         await self.connection.refresh([partition.topic], max_age_s=REFRESH_REST_S)
                     await self.connection.require_leader(*partition)
                     found[partition] = await offset_at(self.connection, partition, at, self.fetcher.isolation)
-            except (RetriableError, TimeoutError) as error:
+            except (NotFoundError, RetriableError, TimeoutError) as error:
                 late.append(error)
 
         await concurrently([ask(partition) for partition in sorted(partitions)])

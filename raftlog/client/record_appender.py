@@ -113,12 +113,35 @@ class RecordAppender:
     async def add_each(
         self, topic: str, values: Sequence[bytes | None], key: bytes | None
     ) -> list[asyncio.Future[RecordMetadata]]:
-        """Queue values one at a time; each may go to another partition."""
-        return [await self.add(topic, None, *new_record(value, key, None, None)) for value in values]
+        """Queue values one at a time; each may go to another partition.
+
+        If one cannot be queued, this raises once the earlier ones have an outcome.
+        """
+        futures: list[asyncio.Future[RecordMetadata]] = []
+        try:
+            for value in values:
+                futures.append(await self.add(topic, None, *new_record(value, key, None, None)))  # noqa: PERF401  (kept if a later one fails)
+        except Exception:
+            if futures:
+                await asyncio.wait(futures)
+            raise
+        return futures
 
     async def add_runs(self, topic: str, values: Sequence[bytes | None], key: bytes | None) -> list[Run]:
-        """Queue values of a topic with cached metadata, one batch at a time; yield to other tasks after each."""
+        """Queue values of a topic with cached metadata, one batch at a time; yield to other tasks after each.
+
+        If one cannot be queued, this raises once the earlier ones have an outcome.
+        """
         runs: list[Run] = []
+        try:
+            await self._add_runs(topic, values, key, runs)
+        except Exception:
+            for run in runs:
+                await run.outcome()
+            raise
+        return runs
+
+    async def _add_runs(self, topic: str, values: Sequence[bytes | None], key: bytes | None, runs: list[Run]) -> None:
         headers = self.marker.headers()
         for some, size in in_runs(values, key, min(self._batch_bytes, self.buffer.buffer_bytes), headers):
             sent_ms = _now_ms()
@@ -139,7 +162,6 @@ class RecordAppender:
             self._sender.wake()
             runs.append(run)
             await asyncio.sleep(0)
-        return runs
 
     def traced(self, record: NewRecord, size: int) -> tuple[NewRecord, int]:
         """Return a record of `size` bytes with the context of the current span, and its bytes then."""
@@ -242,8 +264,9 @@ class RecordAppender:
 
     def _route_late(self, late: Unrouted[Handle]) -> None:
         """Queue a record whose topic's metadata has arrived."""
-        count, record = self._partition_count(late.topic), late.record
+        record = late.record
         try:
+            count = self._partition_count(late.topic)
             chosen = self._partitioning.choose(late.topic, count, late.partition, record.key, record.value, late.size)
         except InvalidRequestError as error:
             self._refuse(late.handle, error)

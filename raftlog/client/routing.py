@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from raftlog.client.connection import Connection
 from raftlog.client.core.backoff import backoff_ms
+from raftlog.client.unexpected import explained
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError
 from raftlog.record.model import NewRecord
 from raftlog.runtime import Tasks
@@ -56,6 +57,8 @@ class Routing(Generic[H]):
         self._fail = fail
         self._waiting: dict[str, list[Unrouted[H]]] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._left = asyncio.Event()
+        """Set when records wait no more."""
         self._tasks = Tasks("producer's routing")
         self.size = 0
         """Bytes of the waiting records."""
@@ -73,9 +76,11 @@ class Routing(Generic[H]):
             self._asking[topic] = self._tasks.spawn(self._ask_until_known(topic), name=f"ask for {topic}")
 
     async def flush(self) -> None:
-        """Return once no record waits."""
-        while self._asking:
-            await asyncio.wait(list(self._asking.values()))
+        """Return once no record waits that waits now; others may be sent meanwhile."""
+        until_ms = _now_ms()
+        while any(unrouted.sent_ms <= until_ms for waiting in self._waiting.values() for unrouted in waiting):
+            self._left.clear()
+            await self._left.wait()
 
     def discard(self, error: RaftlogError) -> None:
         """Fail every waiting record."""
@@ -109,10 +114,11 @@ class Routing(Generic[H]):
                         await asyncio.shield(asking)
                 except TimeoutError:
                     self._expire(topic, last)
-                except RetriableError as error:
+                except Exception as raised:  # noqa: BLE001  (the callers that wait get it)
+                    error = explained(raised, f"asking for topic {topic!r}", RetriableError)
+                    if not isinstance(error, RetriableError):
+                        self._fail_all(topic, error)
                     last, attempt = error, attempt + 1
-                except RaftlogError as error:
-                    self._fail_all(topic, error)
                 else:
                     if self._last_partition(topic) <= highest:  # Otherwise a record of a higher one came meanwhile.
                         self._route_all(topic)
@@ -121,28 +127,34 @@ class Routing(Generic[H]):
 
     def _last_partition(self, topic: str) -> int:
         """Return the highest partition number of the waiting records."""
-        return max((unrouted.partition or 0 for unrouted in self._waiting[topic]), default=0)
+        return max((unrouted.partition or 0 for unrouted in self._waiting.get(topic, ())), default=0)
 
     def _route_all(self, topic: str) -> None:
-        for unrouted in self._waiting.pop(topic):
+        self._left.set()
+        for unrouted in self._waiting.pop(topic, ()):
             self.size -= unrouted.size
-            self._route(unrouted)
+            try:
+                self._route(unrouted)
+            except Exception as error:  # noqa: BLE001  (the callers that wait get it)
+                self._fail(unrouted.handle, explained(error, "queueing a record"))
 
     def _fail_all(self, topic: str, error: RaftlogError) -> None:
-        for unrouted in self._waiting.pop(topic):
+        self._left.set()
+        for unrouted in self._waiting.pop(topic, ()):
             self.size -= unrouted.size
             self._fail(unrouted.handle, error)
 
     def _expire(self, topic: str, last: RaftlogError | None) -> None:
         """Fail the records that have waited for too long: the first ones."""
         limit = _now_ms() - self._timeout_ms
-        waiting = self._waiting[topic]
+        waiting = self._waiting.get(topic, [])
         late = [unrouted for unrouted in waiting if unrouted.sent_ms <= limit]
         self._waiting[topic] = [unrouted for unrouted in waiting if unrouted.sent_ms > limit]
         why = f"no broker returned topic {topic!r} within {self._timeout_ms} ms; the record is not in the log"
         error = RetriableError(
             f"{why}; the last error: {last.message}" if last else why, code=ErrorCode.REQUEST_TIMED_OUT
         )
+        self._left.set()
         for unrouted in late:
             self.size -= unrouted.size
             self._fail(unrouted.handle, error)

@@ -24,6 +24,7 @@ from raftlog.client.producer_settings import ProducerSettings
 from raftlog.client.record_outcomes import Handle, acknowledge, fail
 from raftlog.client.send_gate import SendGate
 from raftlog.client.send_spans import begin_send
+from raftlog.client.unexpected import explained
 from raftlog.errors import (
     ErrorCode,
     InvalidRequestError,
@@ -149,8 +150,12 @@ class Sender:
             while not self._accumulator.empty:
                 self._wake.clear()
                 self.is_awake = False
-                self._fail(self._accumulator.expire(_now_ms()))
-                self._send_due(_now_ms())
+                try:
+                    self._fail(self._accumulator.expire(_now_ms()))
+                    self._send_due(_now_ms())
+                except Exception as error:  # noqa: BLE001  (the callers that wait get it)
+                    explained(error, "sending")
+                    await asyncio.sleep(MAX_WAIT_S)
                 await self._until_due()
         finally:
             self.is_awake = False
@@ -183,15 +188,17 @@ class Sender:
             self._ask(PRODUCER_ID, self._ask_producer_id, due)
             return
         routes: dict[Address, list[Routed]] = defaultdict(list)
-        for partition in due:
-            if (address := self._route(partition, now_ms)) is None or self._is_throttled(address):
-                continue
-            taken, failed = self._accumulator.take(partition, self._topic_id(partition), now_ms)
-            self._fail(failed)
-            routes[address] += [(partition, batch) for batch in taken]
-        for address, routed in routes.items():
-            for request in self._requests.share([pair for pair in routed if self._is_encoded(*pair)]):
-                self._tasks.spawn(self._send(address, request), name=f"produce to {address}")
+        try:
+            for partition in due:
+                if (address := self._route(partition, now_ms)) is None or self._is_throttled(address):
+                    continue
+                taken, failed = self._accumulator.take(partition, self._topic_id(partition), now_ms)
+                routes[address] += [(partition, batch) for batch in taken]
+                self._fail(failed)
+        finally:  # Batches that were taken are sent, whatever a later one fails with.
+            for address, routed in routes.items():
+                for request in self._requests.share([pair for pair in routed if self._is_encoded(*pair)]):
+                    self._tasks.spawn(self._send(address, request), name=f"produce to {address}")
 
     def _is_encoded(self, partition: TopicPartition, batch: Batch) -> bool:
         if (error := self._requests.encode(batch, feature_level=self._connection.feature_level)) is not None:
@@ -220,8 +227,8 @@ class Sender:
         async def ask() -> None:
             try:
                 await request()
-            except RaftlogError as error:
-                self._unroutable(waiting, error, _now_ms())
+            except Exception as error:  # noqa: BLE001  (the callers that wait get it)
+                self._unroutable(waiting, explained(error, "a request for metadata or a producer id"), _now_ms())
             finally:
                 self._asking.discard(what)
                 self._wake.set()
@@ -241,8 +248,10 @@ class Sender:
         timeout_ms = max(1, min(self._request_timeout_ms, left_ms))
         results: Sequence[ProduceResult | RaftlogError] = ()
         self._count(routed, now)
-        span = begin_send(address, routed, self._connection.session.client_id) if self.marker.is_on else None
+        span = None
         try:
+            if self.marker.is_on:
+                span = begin_send(address, routed, self._connection.session.client_id)
             async with self._connection.while_leading(address, [partition for partition, _ in routed]):
                 response = await self._connection.session.call(
                     ProduceResponse,
@@ -255,8 +264,9 @@ class Sender:
                     fields=None if span is None else span.fields,
                 )
             results = in_order(routed, response)
-        except RaftlogError as error:
-            results = [self._requests.of_request(error, len(routed))] * len(routed)
+        except Exception as error:  # noqa: BLE001  (the callers that wait get it)
+            failed = explained(error, f"the produce request to {address}")
+            results = [self._requests.of_request(failed, len(routed))] * len(routed)
         finally:
             self._counters.on_answer(_now_ms() - now)
             if span is not None:
@@ -310,7 +320,8 @@ class Sender:
 
     def _fail(self, failed: Iterable[tuple[Batch, RaftlogError]]) -> None:
         for batch, error in failed:
-            self._gate.on_failed(error)  # A transaction with a failed batch can only be aborted.
+            if not self._accumulator.is_outlived(batch):
+                self._gate.on_failed(error)  # A transaction with a failed batch can only be aborted.
             self._fail_handles(batch, error)
 
     def _fail_handles(self, batch: Batch, error: RaftlogError) -> None:

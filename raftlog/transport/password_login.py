@@ -80,7 +80,7 @@ class PasswordLogin(RenewedToken):
             raise UnreachableError(f"cannot log in at {server.address}: no answer within {timeout_ms} ms") from None
 
     def _begin(self, timeout_ms: int, server: Server | None) -> asyncio.Task[None]:
-        if self._call is None:
+        if not self._is_calling:
             self._at = server
         return super()._begin(timeout_ms, server)
 

@@ -91,6 +91,9 @@ class HttpSession:
         credentials: prove the sender of each request.
         client_id: the name of the client's application, sent with each request; "": none.
         max_answer_bytes: the largest response, other than raw batches.
+
+    Raises:
+        ConfigError: `dial` has something else than addresses.
     """
 
     def __init__(
@@ -115,7 +118,7 @@ class HttpSession:
         self._silent: set[str] = set()
         """Authorities whose last request had no known outcome."""
         self._tls = tls
-        self._dial = dict(dial or {})
+        self._dial = _dial_map(dial or {})
         self._connect_timeout_ms = connect_timeout_ms
         self._connections_per_host = connections_per_host
         self._session: aiohttp.ClientSession | None = None
@@ -143,7 +146,7 @@ class HttpSession:
     def dialled(self, address: Address) -> Address:
         """Return the address to dial for `address`."""
         instead = self._dial.get(address.authority) if self._dial else None
-        return address if instead is None else Address.parse(instead)._replace(tls=address.tls)
+        return address if instead is None else instead._replace(tls=address.tls)
 
     async def request(
         self,
@@ -355,6 +358,13 @@ class HttpSession:
         """Raise if the session is closed: connections that a late request opened would stay open."""
         if self._closed:
             raise InvalidRequestError("this client is closed, and the request was not sent; make another one")
+
+
+def _dial_map(dial: Mapping[str, str]) -> dict[str, Address]:
+    try:
+        return {Address.parse(address).authority: Address.parse(instead) for address, instead in dial.items()}
+    except (ValueError, AttributeError, TypeError):
+        raise ConfigError(f'dial: expected {{"host:port": "host:port"}}, received {dial!r:.300}') from None
 
 
 def _countdown(timeout_ms: int) -> Callable[[], int]:

@@ -113,7 +113,7 @@ class RenewedToken(ABC):
         if now_s < self._renew_at_s:
             return self.authorization
         if now_s < self._usable_until_s:
-            if self._call is None and time.monotonic() - self._received_s >= RETRY_S:
+            if not self._is_calling and time.monotonic() - self._received_s >= RETRY_S:
                 self._begin(timeout_ms, server).add_done_callback(self._warn)
             return self.authorization
         return await self._next(timeout_ms, server)
@@ -129,7 +129,7 @@ class RenewedToken(ABC):
             RetriableError, ConfigError, AuthenticationError: see `current`.
         """
         if refused == self.authorization:
-            if self._call is None and time.monotonic() - self._received_s < LEAST_AGE_S:
+            if not self._is_calling and time.monotonic() - self._received_s < LEAST_AGE_S:
                 return None
             await self._next(timeout_ms, server)
         return self.authorization if self.authorization != refused else None
@@ -152,20 +152,25 @@ class RenewedToken(ABC):
         return self.authorization
 
     def _begin(self, timeout_ms: int, server: Server | None) -> asyncio.Task[None]:
-        if self._call is None:
+        if self._call is None or not self._is_calling:
             self._call = self._tasks.spawn(self._provide(timeout_ms, server), name=self._name, awaited=True)
         return self._call
+
+    @property
+    def _is_calling(self) -> bool:
+        """Whether a call is under way. With eager tasks it may have ended before `_begin` knows of it."""
+        return self._call is not None and not self._call.done()
 
     async def _provide(self, timeout_ms: int, server: Server | None) -> None:
         try:
             token, valid_s = await self._obtain(timeout_ms, server)
-            now_s = time.time()
-            self._token = token
-            self._usable_until_s = now_s + max(valid_s, LEAST_AGE_S)
-            self._renew_at_s = now_s + max(valid_s - min(_EARLIEST_S, _EARLY * valid_s), LEAST_AGE_S)
-        finally:
-            if self._call is asyncio.current_task():
-                self._received_s, self._call = time.monotonic(), None
+        except Exception:
+            self._received_s = time.monotonic()
+            raise
+        self._received_s, now_s = time.monotonic(), time.time()
+        self._token = token
+        self._usable_until_s = now_s + max(valid_s, LEAST_AGE_S)
+        self._renew_at_s = now_s + max(valid_s - min(_EARLIEST_S, _EARLY * valid_s), LEAST_AGE_S)
 
     def _warn(self, call: asyncio.Task[None]) -> None:
         if not call.cancelled() and (error := call.exception()) is not None:

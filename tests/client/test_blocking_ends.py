@@ -169,7 +169,10 @@ def test_a_child_process_is_told_at_once_and_sends_nothing_of_its_parent(url: st
 
 
 def test_a_program_that_ends_while_no_broker_answers_says_what_was_not_sent(url: str, topic_name: str):
-    program = UNCLOSED.replace("close_timeout_ms=20_000)", "close_timeout_ms=200, dial={url[7:]: '127.0.0.1:1'})")
+    program = UNCLOSED.replace(
+        "close_timeout_ms=20_000)",
+        "close_timeout_ms=200, dial={one[7:]: '127.0.0.1:1' for one in url.split(',')})",
+    )
     done = run(program, url, "no-" + topic_name)
     assert done.returncode == 0
     assert "1000 are not in the log" in done.stderr

@@ -212,6 +212,54 @@ async def test_a_seek_does_not_wait_for_what_was_asked_before_it():
     await reader.fetcher.close()
 
 
+class Slow(Log):
+    """A log whose answers come once `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__(end=100)
+        self.go = asyncio.Event()
+
+    async def call_frame(self, *arguments: object, **options: Any) -> tuple[FetchResponse, memoryview]:
+        answer = await super().call_frame(*arguments, **options)
+        await self.go.wait()
+        return answer
+
+
+async def test_pausing_ends_no_fetch_of_other_partitions():
+    """A loop that pauses a partition while its records are processed must not starve the others."""
+    log = Slow()
+    reader = _reader(log)
+    reader.begin({T0: 0, T1: 0})
+    for _ in range(3):
+        reader.pause([T0])
+        await reader.fetcher.wait(1)
+    assert log.positions == [{1: 0}]
+
+    reader.resume([T0])
+    log.go.set()
+    fetched = {(await reader.next_completed(5_000)).partition}  # type: ignore[union-attr]
+    assert fetched == {T1}
+    await reader.fetcher.close()
+
+
+async def test_what_was_on_its_way_when_a_partition_is_paused_is_not_read():
+    log = Slow()
+    reader = _reader(log)
+    reader.begin({T0: 0, T1: 0})
+    await reader.fetcher.wait(1)
+    reader.pause([T0])
+    log.go.set()
+    found = reader.take(await reader.next_completed(5_000), None)  # type: ignore[arg-type]
+    assert log.positions[0] == {0: 0, 1: 0}
+    assert [(record.partition, record.offset) for record in found] == [(1, 0), (1, 1)]
+    reader.resume([T0])
+    async with asyncio.timeout(5):
+        while (found := reader.take(await reader.next_completed(5_000), None))[0].partition:  # type: ignore[arg-type]
+            pass
+    assert [record.offset for record in found] == [0, 1]
+    await reader.fetcher.close()
+
+
 async def test_a_seek_just_when_a_fetch_begins_does_not_end_fetching():
     log = Log(end=100)
     reader = _reader(log)

@@ -91,6 +91,18 @@ async def test_a_static_member_waits_longer_than_a_request_for_its_instance_id()
     await member.close()
 
 
+@pytest.mark.parametrize("instance_id", ["a", None])
+async def test_a_member_that_closes_while_it_joins_does_not_wait(instance_id: str | None):
+    link = RefusingLink(InvalidRequestError("instance a is in use", code=ErrorCode.UNRELEASED_INSTANCE_ID))
+    member = member_of(link, instance_id=instance_id)
+    starting = asyncio.create_task(member.start(timeout_ms=60_000))
+    await asyncio.sleep(0)
+    await member.close()
+    async with asyncio.timeout(5):
+        with pytest.raises(InvalidRequestError, match="closed while it joined"):
+            await starting
+
+
 async def test_a_coordinator_that_does_not_answer_is_waited_for_no_longer_than_a_request():
     member = member_of(RefusingLink(RetriableError("it is not there")))
     with pytest.raises(RetriableError, match="cannot join group 'g' within 50 ms: it is not there"):

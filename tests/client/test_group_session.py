@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from raftlog.client.core.membership import MemberOptions, Membership
 from raftlog.client.fetching import Fetcher
 from raftlog.client.group_session import GroupOptions, GroupSession
 from raftlog.client.reader import PartitionReader
-from raftlog.errors import ErrorCode, FencedError, StaleRouteError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, StaleRouteError
 from raftlog.model import Address, TopicPartition
 from raftlog.wire.data import OffsetResponse
 
@@ -100,6 +101,74 @@ async def test_a_leader_that_does_not_answer_holds_up_no_other(monkeypatch: pyte
     assert session.membership.owned == {P0}
 
 
+class Gated(Cluster):
+    """Leaders that answer at the first lookup only once `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self.lookups = 0
+
+    async def at_leader(self, *arguments: Any, **options: Any) -> OffsetResponse:
+        self.lookups += 1
+        await self.go.wait()
+        return await super().at_leader(*arguments, **options)
+
+
+async def test_calls_that_are_cancelled_do_not_begin_the_lookups_again():
+    cluster = Gated()
+    called: list[list[TopicPartition]] = []
+    session = member(cluster, P0, P1, on_assigned=called.append)
+    await poll(session, 3)
+    assert cluster.lookups == 2
+    cluster.go.set()
+    await session.run_due_work()
+    assert (session.membership.owned, called) == ({P0, P1}, [[P0, P1]])
+
+
+async def test_a_consumer_that_closes_does_not_wait_for_lookups():
+    cluster = Gated()
+    session = member(cluster, P0)
+    session.member._send_leave = lambda **_: asyncio.sleep(0)  # type: ignore[method-assign,assignment]
+    waiting = asyncio.create_task(session.run_due_work())
+    async with asyncio.timeout(1):
+        while not cluster.lookups:
+            await asyncio.sleep(0)
+        await session.close(commit=True)
+        with pytest.raises(InvalidRequestError, match="closed while it took new partitions"):
+            await waiting
+
+
+class Deleted(Cluster):
+    """A cluster without one topic, which the coordinator still assigns."""
+
+    async def require_leader(self, topic: str, partition: int) -> Address:
+        if topic == "gone":
+            raise NotFoundError("there is no topic 'gone'")
+        return await super().require_leader(topic, partition)
+
+
+async def test_a_topic_that_is_not_there_holds_up_no_other(caplog: pytest.LogCaptureFixture):
+    session = member(Deleted(), P0, TopicPartition("gone", 0))
+    await session.run_due_work()
+    assert session.membership.owned == {P0}
+    assert session.waits_to_take
+    assert "cannot start reading gone-0 yet, retrying: there is no topic 'gone'" in caplog.text
+
+
+async def test_a_rewind_does_not_bring_back_what_was_given_up_meanwhile():
+    session = member(Cluster(), P0, P1)
+    await session.run_due_work()
+
+    async def committed(_: object) -> list[object]:
+        session._forget({P0})
+        return [SimpleNamespace(topic="t", partition=number, offset=3, leader_epoch=0) for number in (0, 1)]
+
+    session.commits.committed = committed  # type: ignore[method-assign,assignment]
+    await session.rewind(frozenset({P0, P1}))
+    assert session._reader.positions == {P1: 3}
+
+
 class Slow:
     """A callback that notes when it begins and ends."""
 
@@ -183,3 +252,18 @@ async def test_an_error_of_on_revoked_reaches_the_application():
     session.membership.owned = frozenset({P0})
     with pytest.raises(ValueError, match="no"):
         await session.run_due_work()
+
+
+async def test_partitions_are_given_up_though_their_commit_cannot_be_made(caplog: pytest.LogCaptureFixture):
+    session = member(Cluster(), P0)
+    await session.run_due_work()
+
+    async def commit(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    session.commits.commit = commit  # type: ignore[method-assign,assignment]
+    session._options = replace(session._options, auto_commit_interval_ms=60_000)
+    session.membership.target = frozenset()
+    await session.run_due_work()
+    assert session.membership.owned == frozenset()
+    assert "a commit failed" in caplog.text

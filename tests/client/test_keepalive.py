@@ -113,3 +113,26 @@ def no_thread_fails(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(threading, "excepthook", lambda failure: failed.append(failure.exc_value))
     yield
     assert failed == []
+
+
+def test_heartbeats_go_on_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch):
+    start, failures = threading.Thread.start, [RuntimeError("can't start new thread")]
+
+    def starting(thread: threading.Thread) -> None:
+        if failures:
+            raise failures.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starting)
+    keepalive = KeepAlive("g", HttpSession())
+    snapshot = HeartbeatSnapshot(GroupHeartbeatRequest(member_id="m", member_epoch=1), 60.0, 0.0, None, [])
+    keepalive.beat(snapshot)
+    keepalive.close()
+    assert keepalive._thread is None
+
+    again = KeepAlive("g", HttpSession())
+    failures.append(RuntimeError("can't start new thread"))
+    again.beat(snapshot)
+    again.beat(snapshot)
+    assert again._thread is not None
+    again.close()

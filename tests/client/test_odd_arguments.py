@@ -33,6 +33,15 @@ async def test_what_is_in_flight_is_a_number(value: Any):
         Producer(DOWN, max_in_flight=value)
 
 
+@pytest.mark.parametrize(
+    "dial", [{"127.0.0.1:9": "localhost"}, {"b": "127.0.0.1:9"}, {"127.0.0.1:9": 9}, "a:1"], ids=str
+)
+async def test_a_dial_map_has_addresses(dial: Any):
+    for make in (lambda: Producer(DOWN, dial=dial), lambda: Consumer(DOWN, "t", dial=dial)):
+        with pytest.raises(ConfigError, match=r"dial: expected .*, received"):
+            make()
+
+
 @pytest.mark.parametrize("group", [None, 5, b"g"])
 async def test_offsets_of_a_transaction_are_a_groups(group: Any):
     with pytest.raises(ConfigError, match=r"group: expected Consumer\.group_metadata or a group's name"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raftlog.client.routing import Routing, Unrouted, _now_ms
-from raftlog.errors import RaftlogError, RetriableError
+from raftlog.errors import NotFoundError, RaftlogError, RetriableError
 from raftlog.record.model import NewRecord
 
 
@@ -86,3 +86,65 @@ async def test_closing_ends_a_request_that_no_record_waits_for(caplog: pytest.Lo
     await waiting.routing.close()
     assert len(asyncio.all_tasks()) == 1
     assert not caplog.records
+
+
+async def test_a_flush_waits_for_the_records_of_before_it_alone():
+    """A task that goes on sending must not keep another one's flush."""
+    waiting = Waiting(Metadata(takes_s=60), max_block_ms=50)
+    waiting.send(1)
+
+    async def go_on() -> None:
+        number = 1
+        while True:
+            await asyncio.sleep(0.01)
+            waiting.send(number := number + 1)
+
+    sending = asyncio.create_task(go_on())
+    async with asyncio.timeout(5):
+        await waiting.routing.flush()
+    assert 1 in waiting.failed
+    sending.cancel()
+    await waiting.routing.close()
+
+
+@pytest.mark.parametrize("answer", [None, NotFoundError("there is none")], ids=["found", "not found"])
+async def test_records_may_be_discarded_while_their_topic_is_asked_for(
+    answer: RaftlogError | None, caplog: pytest.LogCaptureFixture
+):
+    waiting = Waiting(Metadata(*([answer] if answer else [])), max_block_ms=5_000)
+    waiting.send(1)
+    (asking,) = waiting.routing._asking.values()
+    await asyncio.sleep(0)
+    waiting.routing.discard(RetriableError("the transaction was aborted"))
+    await asyncio.wait([asking])
+    assert asking.exception() is None
+    assert (waiting.failed, waiting.routed, waiting.routing.size) == ([1], [], 0)
+    await waiting.routing.close()
+    assert not caplog.records
+
+
+async def test_records_may_be_discarded_before_their_time_ends(caplog: pytest.LogCaptureFixture):
+    waiting = Waiting(Metadata(takes_s=60), max_block_ms=20)
+    waiting.send(1)
+    (asking,) = waiting.routing._asking.values()
+    await asyncio.sleep(0)
+    waiting.routing.discard(RetriableError("the transaction was aborted"))
+    await asyncio.wait([asking])
+    assert asking.exception() is None
+    await waiting.routing.close()
+
+
+async def test_a_record_that_cannot_be_queued_fails_and_holds_up_no_other():
+    waiting = Waiting(Metadata(), max_block_ms=5_000)
+
+    def route(unrouted: Unrouted[int]) -> None:
+        if unrouted.handle == 1:
+            raise MemoryError("no memory")
+        waiting.routed.append(unrouted.handle)
+
+    waiting.routing._route = route
+    waiting.send(1)
+    waiting.send(2)
+    await waiting.routing.flush()
+    assert (waiting.failed, waiting.routed) == ([1], [2])
+    await waiting.routing.close()

@@ -6,7 +6,8 @@ import asyncio
 import base64
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,30 @@ async def test_a_token_is_renewed_in_the_background_before_it_expires(monkeypatc
     assert await name(source) == "t1"
     monkeypatch.setattr(time, "time", lambda: now + 5)
     assert await name(source) == "t1"  # No request waits.
-    while provider.calls < 2 or source._call is not None:
+    while provider.calls < 2 or source._is_calling:
         await asyncio.sleep(0.01)
     assert await name(source) == "t2"
+    await source.close()
+
+
+def eagerly(work: Coroutine[Any, Any, None], **_: Any) -> asyncio.Future[None]:
+    """Run a task that never waits as `asyncio.eager_task_factory` does: it has ended when it is returned."""
+    with suppress(StopIteration):
+        work.send(None)
+    ended = asyncio.get_running_loop().create_future()
+    ended.set_result(None)
+    return ended
+
+
+async def test_a_token_is_renewed_with_eager_tasks_as_well(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(subject, "LEAST_AGE_S", 0.0)
+    source, now = TokenSource(Provider(6)), time.time()
+    monkeypatch.setattr(source._tasks, "spawn", eagerly)
+    assert await name(source) == "t1"
+    monkeypatch.setattr(time, "time", lambda: now + 10)
+    assert await name(source) == "t2"
+    refused = source.authorization
+    assert await source.after_refusal(refused, WAIT_MS) == source.authorization != refused
     await source.close()
 
 

@@ -87,6 +87,10 @@ class Accumulator(Generic[H]):
             if self._transactional or queue.identity is None:
                 queue.begin(identity)
 
+    def is_outlived(self, batch: PendingBatch[H]) -> bool:
+        """Return whether a batch is of an earlier transaction than the current one."""
+        return self._transactional and batch.identity not in (None, self._identity)
+
     @property
     def wants_identity(self) -> bool:
         """Whether a partition with queued batches has no producer id."""

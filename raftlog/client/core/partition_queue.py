@@ -33,7 +33,7 @@ from raftlog.client.core.pending_batch import (
     columns_bytes,
     divide,
 )
-from raftlog.errors import RaftlogError, RetriableError
+from raftlog.errors import RaftlogError, RetriableError, TransactionAbortedError
 from raftlog.model import MAX_PRODUCER_EPOCH, MAX_SEQUENCE, TopicId
 from raftlog.record.model import Headers, NewRecord
 
@@ -170,12 +170,15 @@ class PartitionQueue(Generic[H]):
         batch.in_flight, batch.acknowledged, batch.encoded = False, True, b""
         self._acknowledged_ms = now_ms
         while self.batches and self.batches[0].acknowledged:
-            self.batches.popleft()
-            self._one_at_a_time = False
+            if not self._is_outlived(self.batches.popleft()):
+                self._one_at_a_time = False
         return self._after_draining()
 
     def on_refused(self, batch: PendingBatch[H], error: RaftlogError, now_ms: int, *, jitter: float) -> list[Failed[H]]:
         """Note that an attempt failed; return the batches that fail finally."""
+        if self._is_outlived(batch):
+            self.batches = deque(other for other in self.batches if other is not batch and not other.acknowledged)
+            return [(batch, TransactionAbortedError("the transaction was aborted"))]
         batch.in_flight, self._one_at_a_time = False, True
         batch.may_be_appended = not delivery_errors.is_certainly_not_appended(error) and (
             batch.may_be_appended or delivery_errors.is_ambiguous(error)
@@ -275,9 +278,13 @@ class PartitionQueue(Generic[H]):
         later = any(batch.acknowledged for batch in self.batches)
         return not (self._transactional or first.may_be_appended or later)
 
+    def _is_outlived(self, batch: PendingBatch[H]) -> bool:
+        """Return whether a batch is of an aborted transaction; another one has begun. It has no later batches."""
+        return self._transactional and batch.identity not in (None, self.identity)
+
     def _give_up(self, first: PendingBatch[H], error: RaftlogError) -> list[Failed[H]]:
         self.batches.popleft()
-        self._draining = first.sequence != NO_SEQUENCE
+        self._draining = first.sequence != NO_SEQUENCE and not self._is_outlived(first)
         while self.batches and self.batches[0].acknowledged:
             self.batches.popleft()
         return [(first, error), *self._after_draining()]
