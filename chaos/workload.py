@@ -22,7 +22,7 @@ import raftlog
 from chaos.client_kinds import KINDS, ClientKind, Keys
 from chaos.history import History, Outcome, Send
 from chaos.kafka_clients import KafkaProducer, send_with_kcat, tail_with_kafka
-from chaos.readers import Readers
+from chaos.readers import Readers, until_read_to_the_end
 from chaos.sessions import open_session
 from raftlog.client.addresses import address_of
 from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError
@@ -35,7 +35,7 @@ MAX_BURST = 4
 MEAN_LIFE_S = 30.0
 REQUEST_TIMEOUT_MS = 2_000
 DELIVERY_TIMEOUT_MS = 15_000
-
+CRASHED = "the client crashed"
 
 Deliver: TypeAlias = Callable[[int, str, bytes], Awaitable[tuple[int, Outcome, str]]]
 """Send a partition's value with its key; return its offset, the outcome, and why."""
@@ -63,13 +63,18 @@ class Workload:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _stopping: bool = False
+    """Producers stop after their burst."""
+    _over: bool = False
+    """Nothing begins another life."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _going: asyncio.Event = field(default_factory=asyncio.Event)
     _busy: int = 0
     """How many sends are in flight."""
     _acknowledged: int = 0
-    _newest: dict[int, int] = field(default_factory=dict)
-    """By partition, when the newest durably acknowledged send was invoked."""
+    _newest: dict[tuple[ClientKind, int], int] = field(default_factory=dict)
+    """By kind of client and partition, when the newest durably acknowledged send was invoked."""
+    _pending: dict[str, int] = field(default_factory=dict)
+    """By value, when a send with acks=all was invoked that has not completed."""
 
     def __post_init__(self) -> None:
         self._keys = Keys(random.Random(self.seed))
@@ -86,16 +91,27 @@ class Workload:
             self._spawn("tail-kafka", tail)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        """Stop.
+
+        Raises:
+            TimeoutError: nothing else failed, and a reader that tails has not read everything.
+        """
         self._stopping = True
         self._going.set()
         producers = [task for task in self._tasks if task.get_name().startswith("producer")]
-        await asyncio.gather(*producers)
-        for task in self._tasks:
-            task.cancel()
-        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
-            if isinstance(result, Exception):
-                raise result
+        tails = {task.get_name(): task for task in self._tasks if task.get_name().startswith("tail")}
+        try:
+            await asyncio.gather(*producers)
+            if kind is None:
+                await until_read_to_the_end(self.history, self.bootstrap, self.topic, tails)
+        finally:
+            self._over = True
+            for task in self._tasks:
+                task.cancel()
+            for result in await asyncio.gather(*self._tasks, return_exceptions=True):
+                if isinstance(result, Exception):
+                    raise result
 
     @property
     def acknowledged(self) -> int:
@@ -116,9 +132,27 @@ class Workload:
         started = time.monotonic_ns()
 
         def everywhere() -> bool:
-            return all(self._newest.get(partition, 0) >= started for partition in range(self.partitions))
+            return len({partition for (_, partition), at in self._newest.items() if at >= started}) == self.partitions
 
         return await self._until(everywhere, within_s)
+
+    async def acknowledged_by_each_kind(self, *, within_s: float) -> None:
+        """Wait until every kind of producer with acks=all got an acknowledgement of a send invoked from now on.
+
+        Raises:
+            TimeoutError: the message names the kinds that did not.
+        """
+        started = time.monotonic_ns()
+        kinds = {kind for kind in self.kinds if kind.acks == "all"}
+
+        def silent() -> set[ClientKind]:
+            return kinds - {kind for (kind, _), at in self._newest.items() if at >= started}
+
+        try:
+            await self._until(lambda: not silent(), within_s)
+        except TimeoutError:
+            names = ", ".join(sorted(map(str, silent())))
+            raise TimeoutError(f"within {within_s:g} s nothing was acknowledged to {names}") from None
 
     def crash(self) -> None:
         """Crash every producer in the middle of a request; each starts again."""
@@ -149,7 +183,7 @@ class Workload:
     async def _live(self, name: str, life: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         """Live one life after another, until the workload stops; cancelling this task ends the life too."""
         dice, number = random.Random(f"{self.seed} {name}"), 0
-        while not self._stopping:
+        while not (self._over or (self._stopping and name.startswith("producer"))):
             one = asyncio.create_task(life(f"{name}/{number}"))
             self._lives[name] = one
             number += 1
@@ -203,10 +237,9 @@ class Workload:
 
     async def _send_one(self, process: str, kind: ClientKind, deliver: Deliver) -> None:
         key, value = self._keys.draw()
-        partition, invoked = key % self.partitions, time.monotonic_ns()
+        partition, invoked = key % self.partitions, self._begin(kind, value)
         outcome: Outcome = "info"
-        offset, why = -1, "the client crashed"
-        self._busy += 1
+        offset, why = -1, CRASHED
         try:
             offset, outcome, why = await deliver(partition, value, str(key).encode())
         finally:
@@ -220,7 +253,7 @@ class Workload:
             records = [self._keys.draw() for _ in range(dice.randint(1, MAX_BURST))]
             partition, invoked = dice.randrange(self.partitions), time.monotonic_ns()
             outcome: Outcome = "info"
-            why, run = "the client crashed", run + 1
+            why, run = CRASHED, run + 1
             self._busy += 1
             try:
                 outcome, why = await send_with_kcat(self.bootstrap, self.topic, partition, records)
@@ -242,11 +275,10 @@ class Workload:
 
     async def _post(self, process: str, kind: ClientKind, session: HttpSession, broker: Address) -> None:
         key, value = self._keys.draw()
-        partition, invoked = key % self.partitions, time.monotonic_ns()
+        partition, invoked = key % self.partitions, self._begin(kind, value)
         body = encode_json({"records": [{"partition": partition, "key": str(key), "value": value}]})
         outcome: Outcome = "info"
-        offset, why = -1, "the client crashed"
-        self._busy += 1
+        offset, why = -1, CRASHED
         try:
             answer = await session.request(
                 "POST",
@@ -265,6 +297,18 @@ class Workload:
             self._busy -= 1
             self._note(process, kind, partition, value, invoked, outcome, offset, why)
 
+    def _begin(self, kind: ClientKind, value: str) -> int:
+        """Note a send that is in flight from now on; return when it was invoked."""
+        self._busy += 1
+        invoked_ns = time.monotonic_ns()
+        if kind.acks == "all":
+            self._pending[value] = invoked_ns
+        return invoked_ns
+
+    def pending(self, begun_ns: int, ended_ns: int) -> int:
+        """Return how many sends with acks=all were invoked between two moments and have not completed."""
+        return sum(begun_ns <= invoked <= ended_ns for invoked in self._pending.values())
+
     def _note(
         self,
         process: str,
@@ -276,6 +320,7 @@ class Workload:
         offset: int,
         why: str,
     ) -> None:
+        self._pending.pop(value, None)
         if outcome == "ok" and kind.acks == "0":
             outcome = "info"  # There is no answer.
         done = Send(
@@ -293,7 +338,7 @@ class Workload:
         self.history.sends.append(done)
         if done.durable:
             self._acknowledged += 1
-            self._newest[partition] = max(invoked_ns, self._newest.get(partition, 0))
+            self._newest[kind, partition] = max(invoked_ns, self._newest.get((kind, partition), 0))
             self._news.set()
 
 
