@@ -186,11 +186,11 @@ class Site:
         """
         try:
             await self._until_ready()
-            seconds = await self.workload.acknowledged_everywhere(within_s=ACCEPTED_WITHIN_S)
+            seconds = await self.workload.acknowledged.everywhere(within_s=ACCEPTED_WITHIN_S)
         except TimeoutError:
             raise BrokenPromiseError(f"not every partition acknowledged within {ACCEPTED_WITHIN_S:g} s") from None
         try:
-            await self.workload.acknowledged_by_each_kind(within_s=ACCEPTED_WITHIN_S)
+            await self.workload.acknowledged.to_each_kind(within_s=ACCEPTED_WITHIN_S)
         except TimeoutError as error:
             raise BrokenPromiseError(str(error)) from None
         await self.until_in_sync()

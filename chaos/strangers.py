@@ -73,9 +73,9 @@ async def _latency_p99(run: Run, seconds: float) -> int:
     begun_ns = time.monotonic_ns()
     await asyncio.sleep(seconds)
     ended_ns, deadline = time.monotonic_ns(), time.monotonic() + ANSWERED_WITHIN_S
-    while run.workload.pending(begun_ns, ended_ns) and time.monotonic() < deadline:
+    while run.workload.acknowledged.pending(begun_ns, ended_ns) and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
-    pending = run.workload.pending(begun_ns, ended_ns)
+    pending = run.workload.acknowledged.pending(begun_ns, ended_ns)
     sends = [send for send in run.history.sends if begun_ns <= send.invoked_ns <= ended_ns]
     if (acknowledged := sum(send.durable for send in sends)) < FEWEST_SENDS:
         raise BrokenPromiseError(f"only {acknowledged} records were acknowledged within {seconds:g} s")

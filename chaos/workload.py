@@ -19,6 +19,7 @@ from typing import Any, Self, TypeAlias
 import orjson
 
 import raftlog
+from chaos.acknowledgements import Acknowledgements
 from chaos.client_kinds import KINDS, ClientKind, Keys
 from chaos.history import History, Outcome, Send
 from chaos.kafka_clients import KafkaProducer, send_with_kcat, tail_with_kafka
@@ -59,6 +60,7 @@ class Workload:
     kinds: Sequence[ClientKind] = KINDS
     pace_s: float = 0.02
     crashes: bool = True
+    acknowledged: Acknowledgements = field(init=False)
     _keys: Keys = field(init=False)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -66,18 +68,13 @@ class Workload:
     """Producers stop after their burst."""
     _over: bool = False
     """Nothing begins another life."""
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
     _going: asyncio.Event = field(default_factory=asyncio.Event)
     _busy: int = 0
     """How many sends are in flight."""
-    _acknowledged: int = 0
-    _newest: dict[tuple[ClientKind, int], int] = field(default_factory=dict)
-    """By kind of client and partition, when the newest durably acknowledged send was invoked."""
-    _pending: dict[str, int] = field(default_factory=dict)
-    """By value, when a send with acks=all was invoked that has not completed."""
 
     def __post_init__(self) -> None:
         self._keys = Keys(random.Random(self.seed))
+        self.acknowledged = Acknowledgements(kinds=self.kinds, partitions=self.partitions)
         self._going.set()
 
     async def __aenter__(self) -> Self:
@@ -113,47 +110,6 @@ class Workload:
                 if isinstance(result, Exception):
                     raise result
 
-    @property
-    def acknowledged(self) -> int:
-        """How many sends are durably acknowledged."""
-        return self._acknowledged
-
-    async def more_acknowledged(self, count: int, *, within_s: float) -> float:
-        """Wait until `count` more sends were acknowledged; return how many seconds that took.
-
-        Raises:
-            TimeoutError: they were not, before the deadline.
-        """
-        goal = self._acknowledged + count
-        return await self._until(lambda: self._acknowledged >= goal, within_s)
-
-    async def acknowledged_everywhere(self, *, within_s: float) -> float:
-        """Wait until every partition acknowledged a send invoked from now on; return the seconds."""
-        started = time.monotonic_ns()
-
-        def everywhere() -> bool:
-            return len({partition for (_, partition), at in self._newest.items() if at >= started}) == self.partitions
-
-        return await self._until(everywhere, within_s)
-
-    async def acknowledged_by_each_kind(self, *, within_s: float) -> None:
-        """Wait until every kind of producer with acks=all got an acknowledgement of a send invoked from now on.
-
-        Raises:
-            TimeoutError: the message names the kinds that did not.
-        """
-        started = time.monotonic_ns()
-        kinds = {kind for kind in self.kinds if kind.acks == "all"}
-
-        def silent() -> set[ClientKind]:
-            return kinds - {kind for (kind, _), at in self._newest.items() if at >= started}
-
-        try:
-            await self._until(lambda: not silent(), within_s)
-        except TimeoutError:
-            names = ", ".join(sorted(map(str, silent())))
-            raise TimeoutError(f"within {within_s:g} s nothing was acknowledged to {names}") from None
-
     def crash(self) -> None:
         """Crash every producer in the middle of a request; each starts again."""
         for name, life in self._lives.items():
@@ -168,14 +124,6 @@ class Workload:
 
     def go_on(self) -> None:
         self._going.set()
-
-    async def _until(self, done: Callable[[], bool], within_s: float) -> float:
-        started = time.monotonic()
-        async with asyncio.timeout(within_s):
-            while not done():
-                self._news.clear()
-                await self._news.wait()
-        return time.monotonic() - started
 
     def _spawn(self, name: str, life: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         self._tasks.append(asyncio.create_task(self._live(name, life), name=name))
@@ -298,16 +246,8 @@ class Workload:
             self._note(process, kind, partition, value, invoked, outcome, offset, why)
 
     def _begin(self, kind: ClientKind, value: str) -> int:
-        """Note a send that is in flight from now on; return when it was invoked."""
         self._busy += 1
-        invoked_ns = time.monotonic_ns()
-        if kind.acks == "all":
-            self._pending[value] = invoked_ns
-        return invoked_ns
-
-    def pending(self, begun_ns: int, ended_ns: int) -> int:
-        """Return how many sends with acks=all were invoked between two moments and have not completed."""
-        return sum(begun_ns <= invoked <= ended_ns for invoked in self._pending.values())
+        return self.acknowledged.begin(kind, value)
 
     def _note(
         self,
@@ -320,7 +260,6 @@ class Workload:
         offset: int,
         why: str,
     ) -> None:
-        self._pending.pop(value, None)
         if outcome == "ok" and kind.acks == "0":
             outcome = "info"  # There is no answer.
         done = Send(
@@ -336,10 +275,7 @@ class Workload:
             idempotent=kind.idempotent,
         )
         self.history.sends.append(done)
-        if done.durable:
-            self._acknowledged += 1
-            self._newest[kind, partition] = max(invoked_ns, self._newest.get((kind, partition), 0))
-            self._news.set()
+        self.acknowledged.end(kind, done)
 
 
 def _crash(life: asyncio.Task[None]) -> None:

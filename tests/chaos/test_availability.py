@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from chaos.acknowledgements import Acknowledgements
 from chaos.client_kinds import ClientKind
-from chaos.history import History, Read, Send
+from chaos.history import Read, Send
 from chaos.readers import unread
 from chaos.replica_stories import RECENT_NS, missing
 from chaos.stories import longest_gap
-from chaos.workload import CRASHED, Workload
 
 LIBRARY, PLAIN, WEAK = ClientKind(), ClientKind(idempotent=False), ClientKind(acks="1")
 S = 1_000_000_000
@@ -64,53 +65,52 @@ def test_a_new_record_below_what_is_read_is_lost():
     assert missing([new], [read(2, "c")], ALONE_NS) == ([new], 0)
 
 
-def a_workload(*kinds: ClientKind, partitions: int = 2) -> Workload:
-    return Workload(bootstrap=[], dial={}, topic="t", partitions=partitions, history=History(), kinds=kinds)
+def to(*kinds: ClientKind) -> Acknowledgements:
+    return Acknowledgements(kinds=kinds, partitions=2)
 
 
-def acknowledge(workload: Workload, kind: ClientKind, partition: int) -> None:
-    invoked_ns = workload._begin(kind, "v")
-    workload._busy -= 1
-    workload._note("p", kind, partition, "v", invoked_ns, "ok", 0, "")
+def acknowledge(acknowledged: Acknowledgements, kind: ClientKind, partition: int) -> None:
+    invoked_ns = acknowledged.begin(kind, "v")
+    acknowledged.end(kind, replace(sent("v", 0, partition=partition), invoked_ns=invoked_ns, acks=kind.acks))
 
 
 async def test_each_kind_of_client_must_be_served_again():
-    workload = a_workload(LIBRARY, LIBRARY, PLAIN, WEAK)
-    acknowledge(workload, PLAIN, 0)  # Before: it does not count.
-    waiting = asyncio.create_task(workload.acknowledged_by_each_kind(within_s=0.05))
+    acknowledged = to(LIBRARY, LIBRARY, PLAIN, WEAK)
+    acknowledge(acknowledged, PLAIN, 0)  # Before: it does not count.
+    waiting = asyncio.create_task(acknowledged.to_each_kind(within_s=0.05))
     await asyncio.sleep(0)
-    acknowledge(workload, LIBRARY, 0)
-    acknowledge(workload, WEAK, 0)
+    acknowledge(acknowledged, LIBRARY, 0)
+    acknowledge(acknowledged, WEAK, 0)
     with pytest.raises(TimeoutError, match=r"nothing was acknowledged to ClientKind\(acks='all', idempotent=False"):
         await waiting
 
-    waiting = asyncio.create_task(workload.acknowledged_by_each_kind(within_s=10))
+    waiting = asyncio.create_task(acknowledged.to_each_kind(within_s=10))
     await asyncio.sleep(0)
     for kind in (LIBRARY, PLAIN):
-        acknowledge(workload, kind, 0)
+        acknowledge(acknowledged, kind, 0)
     await waiting
 
 
 async def test_every_partition_must_acknowledge_again_to_whomever():
-    workload = a_workload(LIBRARY, PLAIN)
-    waiting = asyncio.create_task(workload.acknowledged_everywhere(within_s=10))
+    acknowledged = to(LIBRARY, PLAIN)
+    waiting = asyncio.create_task(acknowledged.everywhere(within_s=10))
     await asyncio.sleep(0)
-    acknowledge(workload, LIBRARY, 0)
+    acknowledge(acknowledged, LIBRARY, 0)
     await asyncio.sleep(0)
     assert not waiting.done()
-    acknowledge(workload, PLAIN, 1)
+    acknowledge(acknowledged, PLAIN, 1)
     await waiting
 
 
 def test_a_send_is_pending_until_it_has_an_outcome():
-    workload = a_workload(LIBRARY, WEAK)
-    invoked_ns = workload._begin(LIBRARY, "a")
-    workload._begin(WEAK, "b")
+    acknowledged = to(LIBRARY, WEAK)
+    invoked_ns = acknowledged.begin(LIBRARY, "a")
+    acknowledged.begin(WEAK, "b")
 
-    assert workload.pending(invoked_ns, invoked_ns) == 1
-    assert workload.pending(invoked_ns + 1, invoked_ns + S) == 0
-    workload._note("p", LIBRARY, 0, "a", invoked_ns, "info", -1, CRASHED)
-    assert workload.pending(invoked_ns, invoked_ns) == 0
+    assert acknowledged.pending(invoked_ns, invoked_ns) == 1
+    assert acknowledged.pending(invoked_ns + 1, invoked_ns + S) == 0
+    acknowledged.end(LIBRARY, replace(sent("a", -1), outcome="info"))
+    assert acknowledged.pending(invoked_ns, invoked_ns) == 0
 
 
 def test_a_kind_of_client_that_is_not_served_makes_a_gap():

@@ -44,7 +44,7 @@ async def measured(monkeypatch: pytest.MonkeyPatch, outcomes: list[Outcome], *, 
     monkeypatch.setattr(strangers, "time", clock)
     run: Any = SimpleNamespace(
         history=History(sends=[sent(outcome) for outcome in outcomes]),
-        workload=SimpleNamespace(pending=lambda *_: pending),
+        workload=SimpleNamespace(acknowledged=SimpleNamespace(pending=lambda *_: pending)),
     )
     return await strangers._latency_p99(run, 0)
 
