@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -17,8 +17,10 @@ from chaos.connections import direct_connections
 from chaos.disks import DATA, DISK_BYTES, Disks
 from chaos.issuer import Issuer
 from chaos.links import Links
+from chaos.node_logs import internal_errors
 from chaos.sessions import use_security
 from chaos.shim import Shim
+from chaos.shutdown import stop_all, wrong_exit
 from chaos.topology import CLIENT, Topology
 from raftlog.cli.cluster_plan import merged
 from raftlog.cli.launcher import SERVER, Launcher
@@ -81,6 +83,10 @@ class ChaosCluster:
         """The client's own dial map: its links can be cut too."""
         for name in names:
             self.nodes.configure(name, dial=self.topology.dial_map(name, self.listeners))
+        self.down: set[str] = set()
+        """Nodes that were ended on purpose, and not started since."""
+        self.disk_faults = False
+        """Whether disks fail, fill up or are damaged: errors of storage in nodes' logs are expected then."""
         self._security: raftlog.Security | None = None
         self.issuer: Issuer | None = None
         """Signs the tokens that the nodes accept, if they are secure."""
@@ -101,8 +107,15 @@ class ChaosCluster:
             raise
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self._stop)
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        """Stop all nodes.
+
+        Raises:
+            ClusterError: nothing else failed, and a node did not exit as it should, or had an internal error.
+        """
+        wrong = await asyncio.to_thread(self._stop)
+        if kind is None and wrong:
+            raise ClusterError("\n".join(wrong))
 
     def _start(self) -> None:
         use_security(self._security)
@@ -113,13 +126,45 @@ class ChaosCluster:
         self.nodes.start()
         self.nodes.wait_ready()
 
-    def _stop(self) -> None:
+    def _stop(self) -> list[str]:
+        wrong = list[str]()
         with ExitStack() as stack:
             if self.disks:
                 stack.callback(self.disks.close)
             stack.callback(self.links.stop)
             stack.callback(self.nodes.stop)
             use_security(None)
+            wrong += [*self._crashes(), *stop_all(self.nodes)]
+            logs = {name: self.nodes.node(name).log_path for name in self.nodes.names}
+            wrong += internal_errors(logs, disk_faults=self.disk_faults)
+        return wrong
+
+    async def stop_nodes(self) -> None:
+        """Stop every node.
+
+        Raises:
+            ClusterError: one has exited before, or did not exit as it should.
+        """
+        wrong = [*self._crashes(), *await asyncio.to_thread(stop_all, self.nodes)]
+        self.down.update(self.nodes.names)
+        if wrong:
+            raise ClusterError("\n".join(wrong))
+
+    def crashed(self) -> list[str]:
+        """Return the nodes that do not run, and that the scenario did not end."""
+        return [name for name in self.nodes.names if name not in self.down and self.nodes.pid(name) is None]
+
+    def _crashes(self) -> list[str]:
+        return [f"{name} exited by itself; its log ends with:\n{self.nodes.log_tail(name)}" for name in self.crashed()]
+
+    def require_no_crash(self) -> None:
+        """Check that every node runs that the scenario did not end.
+
+        Raises:
+            ClusterError: with the end of a node's log.
+        """
+        if crashes := self._crashes():
+            raise ClusterError("\n".join(crashes))
 
     def data_dir(self, name: str) -> Path:
         """Return a node's data folder."""
@@ -134,28 +179,41 @@ class ChaosCluster:
         pids = {name: pid for name in self.nodes.running() if (pid := self.nodes.pid(name)) is not None}
         return direct_connections(pids, self.listeners)
 
-    async def kill(self, *names: str, sig: signal.Signals = signal.SIGKILL) -> float:
+    async def kill(
+        self, *names: str, sig: signal.Signals = signal.SIGKILL, excused: Container[str] = frozenset()
+    ) -> float:
         """Signal these nodes at once; return the milliseconds between the first and the last signal.
 
         From just before a SIGKILL, their ports refuse connections. Otherwise their proxies would go on accepting
         connections, unlike the host of a dead process. A node that checks whether a broker is alive would then wait
         until its session timed out.
+
+        Args:
+            excused: nodes whose faults are a reason not to exit after SIGTERM, or not with code 0.
+
+        Raises:
+            ClusterError: another node does not exit in time after SIGTERM, or with another code.
         """
         alive = [name for name in names if self.nodes.pid(name) is not None]
+        self.down.update(alive)
         if sig is signal.SIGKILL:
             await asyncio.to_thread(self.links.refuse, *alive)
         _, apart_ms = send_together([process for name in alive if (process := self.nodes.process(name))], sig)
-        await asyncio.gather(*(asyncio.to_thread(self._end, name, sig) for name in alive))
+        wrong = await asyncio.gather(*(asyncio.to_thread(self._end, name, sig) for name in alive))
         if sig is not signal.SIGKILL:
             await asyncio.to_thread(self.links.refuse, *alive)
+            if found := [why for name, why in zip(alive, wrong, strict=True) if why and name not in excused]:
+                raise ClusterError("\n".join(found))
         return apart_ms
 
-    def _end(self, name: str, sig: signal.Signals) -> None:
+    def _end(self, name: str, sig: signal.Signals) -> str:
+        """End a node, by SIGKILL if it must be; return what went wrong."""
+        process = self.nodes.process(name)
         for each in (sig, signal.SIGKILL):
             with suppress(ClusterError):  # It has exited by itself meanwhile, or it does not exit and is killed.
                 self.nodes.kill(name, each)
             if self.nodes.pid(name) is None:
-                return
+                return wrong_exit(name, process) if process is not None else ""
         raise ClusterError(f"{name} does not exit after SIGKILL")
 
     async def start(self, *names: str) -> None:
@@ -169,6 +227,7 @@ class ChaosCluster:
     def _start_node(self, name: str) -> None:
         if self.nodes.pid(name) is None:
             self.nodes.start_node(name)
+        self.down.discard(name)
         deadline = time.monotonic() + LISTENING_WITHIN_S
         while not all(_listens(address) for address in self.listeners[name]):
             if self.nodes.pid(name) is None or time.monotonic() > deadline:
@@ -191,24 +250,31 @@ class ChaosCluster:
         return f"broker-{info.partitions[partition].leader}"
 
     async def wait_full_isr(self, topic: str, *, within_s: float) -> None:
-        """Wait until every assigned replica of every partition is in sync.
+        """Wait until every partition has a replica on each broker, and all of them are in sync.
 
         Raises:
             TimeoutError: some partitions are not; the message names them.
         """
         info: TopicInfo | None = None
+        factor = len(self.nodes.brokers)
         try:
             async with asyncio.timeout(within_s):
-                while info is None or _behind(info):
+                while info is None or behind(info, factor):
                     await asyncio.sleep(POLL_S)
                     info = await self.describe(topic)
         except TimeoutError:
-            raise TimeoutError(f"not in sync within {within_s:g} s: {_behind(info) if info else 'no answer'}") from None
+            raise TimeoutError(
+                f"not in sync within {within_s:g} s: {behind(info, factor) if info else 'no answer'}"
+            ) from None
 
 
-def _behind(info: TopicInfo) -> list[str]:
-    behind = [part for part in info.partitions if len(part.isr) < len(part.replicas)]
-    return [f"{info.topic}-{part.partition}: isr {part.isr} of {part.replicas}" for part in behind]
+def behind(info: TopicInfo, factor: int) -> list[str]:
+    """Return the partitions that do not have `factor` replicas, or of which one is not in sync."""
+    return [
+        f"{info.topic}-{part.partition}: isr {part.isr} of {part.replicas}"
+        for part in info.partitions
+        if len(part.replicas) != factor or len(part.isr) < factor
+    ]
 
 
 def _listens(address: Address) -> bool:

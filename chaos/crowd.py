@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -41,6 +42,8 @@ class Crowd:
         self._alive: dict[str, subprocess.Popen[bytes]] = {}
         self._asleep: set[str] = set()
         self._names: list[str] = []
+        self.broken: list[str] = []
+        """Members that exited by themselves, or not as they should after SIGTERM. Others took over their partitions."""
 
     async def __aenter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -55,6 +58,9 @@ class Crowd:
     async def disturb(self, seconds: float) -> None:
         """Do one thing to one member, within so many seconds; then start missing members."""
         await asyncio.sleep(self._dice.uniform(0, seconds))
+        for name in [name for name, process in self._alive.items() if process.poll() is not None]:
+            await self._end(name, signal.SIGTERM)
+            self._join()
         kind, victim = self._dice.choice(KINDS), self._dice.choice(list(self._alive))
         self.counts[f"{kind} member"] += 1
         if kind == "join":
@@ -111,10 +117,24 @@ class Crowd:
 
     async def _end(self, name: str, how: signal.Signals) -> None:
         process = self._alive.pop(name)
+        if how is signal.SIGTERM:
+            await self._until_started(name, process)
+        if process.poll() is not None:
+            self.broken.append(f"{name} exited by itself with {process.returncode}")
+            return
         process.send_signal(how)
         try:
             await asyncio.to_thread(process.wait, END_WITHIN_S)
         except subprocess.TimeoutExpired:
-            self._note(f"{name} has not exited within {END_WITHIN_S:g} s of {how.name}")
+            self.broken.append(f"{name} has not exited within {END_WITHIN_S:g} s of {how.name}")
             process.kill()
             await asyncio.to_thread(process.wait, END_WITHIN_S)
+            return
+        if how is signal.SIGTERM and process.returncode != 0:
+            self.broken.append(f"{name} exited with {process.returncode} after SIGTERM")
+
+    async def _until_started(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        """Wait until a member has opened its file: from then on it handles SIGTERM."""
+        deadline = time.monotonic() + END_WITHIN_S
+        while process.poll() is None and not (self._folder / f"{name}.jsonl").exists() and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)

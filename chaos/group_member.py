@@ -199,5 +199,6 @@ async def main(orders: Orders, file: BinaryIO) -> None:
 if __name__ == "__main__":
     told = Orders(**orjson.loads(sys.argv[1]))
     die_with_parent(told.parent_pid)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # Until `main` handles it: the file tells that this is set.
     with Path(told.file).open("ab") as opened:
         asyncio.run(main(told, opened))

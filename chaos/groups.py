@@ -15,7 +15,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +74,8 @@ class Group:
         with suppress(RaftlogError):
             offsets = await self._admin.group_offsets(GROUP)
             completed = time.monotonic_ns()
-            self.committed = {partition.partition: offset for partition, offset in offsets.items()}
+            forgotten = dict.fromkeys(self.committed, 0)  # An offset that was committed is not omitted later.
+            self.committed = forgotten | {partition.partition: offset for partition, offset in offsets.items()}
             self._history.sightings += [
                 Sighting(partition=number, offset=offset, invoked_ns=invoked, completed_ns=completed)
                 for number, offset in self.committed.items()
@@ -125,6 +126,8 @@ class _Run:
     duration_s: float
     history: GroupHistory = field(default_factory=GroupHistory)
     figures: dict[str, Any] = field(default_factory=dict)
+    _goal: dict[int, int] = field(default_factory=dict)
+    """By partition, the acknowledged end when the group last had to catch up."""
     caught_up_ms: list[int] = field(default_factory=list)
     """For each round, the time from when every node was ready until all written records were committed."""
 
@@ -150,7 +153,9 @@ class _Run:
                 await self._storm(cluster, crowd, group, load)
                 load.stopping = True
                 await producing
-                await self._until_caught_up(group, load)
+                await self._until_caught_up(group, load, growing=False)
+            if crowd.broken:
+                raise BrokenPromiseError("; ".join(crowd.broken))
             self.history.records = await _all_records(cluster)
         finally:
             await group.close()
@@ -181,17 +186,29 @@ class _Run:
                     f"caught up after {self.caught_up_ms[-1]} ms\n"
                 )
 
-    async def _until_caught_up(self, group: Group, load: Load) -> int:
-        """Wait until the group has committed all records acknowledged until now; return the milliseconds that took."""
+    async def _until_caught_up(self, group: Group, load: Load, *, growing: bool = True) -> int:
+        """Wait until the group has committed all records acknowledged until now; return the milliseconds that took.
+
+        Args:
+            growing: every partition must have acknowledged more than the last time.
+        """
         started = time.monotonic()
-        await _until(lambda: len(load.acknowledged_end) == PARTITIONS, CAUGHT_UP_WITHIN_S, "every partition is written")
-        goal = dict(load.acknowledged_end)
+        if growing:
+            await _until(
+                lambda: not stalled(self._goal, load.acknowledged_end), CAUGHT_UP_WITHIN_S, "records are written"
+            )
+        self._goal = goal = dict(load.acknowledged_end)
         await _until(
             lambda: all(group.committed.get(partition, 0) >= end for partition, end in goal.items()),
             CAUGHT_UP_WITHIN_S,
             "the group has committed all that was written",
         )
         return round(1_000 * (time.monotonic() - started))
+
+
+def stalled(before: Mapping[int, int], now: Mapping[int, int]) -> list[int]:
+    """Return the partitions that have acknowledged nothing since `before`."""
+    return [partition for partition in range(PARTITIONS) if now.get(partition, 0) <= before.get(partition, 0)]
 
 
 async def run_groups(folder: Path, options: Options) -> Outcome:

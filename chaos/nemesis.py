@@ -125,9 +125,11 @@ class Nemesis:
             await asyncio.sleep(drawn.seconds)
             self._site.require_alive({node for fault in began for node in fault.nodes if _is_down(fault)})
         finally:
-            await self._site.heal()
-            for fault in began:
-                fault.ended_ns = time.monotonic_ns()
+            try:
+                await self._site.heal()
+            finally:
+                for fault in began:
+                    fault.ended_ns = time.monotonic_ns()
         try:
             back_ms = await self._site.until_well()
         except BrokenPromiseError as error:

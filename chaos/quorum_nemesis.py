@@ -129,11 +129,16 @@ class Nemesis:
         return drawn
 
     async def heal(self) -> None:
-        """Undo every fault. Does not wait until killed nodes are ready: see `until_ready`."""
+        """Undo every fault. Does not wait until killed nodes are ready: see `until_ready`.
+
+        Raises:
+            ClusterError: a node has exited by itself.
+        """
         for name in self._paused:  # First: a proxy keeps a link's toxic until it could deliver the bytes it holds.
             if name not in self._killed:
                 await asyncio.to_thread(self._cluster.nodes.resume, name)
         await asyncio.to_thread(self._cluster.links.heal)
+        self._cluster.require_no_crash()
         await self._cluster.start(*self._killed)
         self._note(f"healed: resumed {self._paused}, restarted {self._killed}")
         self._paused, self._killed = [], []

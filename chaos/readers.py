@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,6 +15,8 @@ from raftlog.errors import CorruptBatchError, RaftlogError
 from raftlog.model import TopicPartition
 
 REQUEST_TIMEOUT_MS = 2_000
+TAILED_WITHIN_S = 30.0
+POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,39 @@ class Readers:
         self.history.note(f"{process}: {error.code.value} {error}")
         if isinstance(error, CorruptBatchError):
             self.history.corruptions.append(f"{process}: {error}")
+
+
+async def until_read_to_the_end(
+    history: History, bootstrap: list[str], topic: str, tails: Mapping[str, asyncio.Task[None]]
+) -> None:
+    """Wait until each tail has read every partition to its present end, or one of them has failed.
+
+    Raises:
+        TimeoutError: one has not; the message names the partitions.
+    """
+    late = ["the ends are unknown"]
+    try:
+        async with asyncio.timeout(TAILED_WITHIN_S):
+            async with raftlog.Consumer(bootstrap, topic) as consumer:
+                ends = {partition: end for (_, partition), end in (await consumer.end_offsets()).items()}
+            while (late := unread(history.reads, ends, tails)) and not any(task.done() for task in tails.values()):
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        raise TimeoutError(f"not read to the end within {TAILED_WITHIN_S:g} s: {'; '.join(late)}") from None
+
+
+def unread(reads: Iterable[Read], ends: Mapping[int, int], tails: Iterable[str]) -> list[str]:
+    """Return which tails, in none of their lives, have read which partitions to their ends."""
+    reached = {(tail, partition): 0 for tail in tails for partition in ends}
+    for read in reads:
+        place = read.process.partition("/")[0], read.partition
+        if place in reached:
+            reached[place] = max(reached[place], read.offset + 1)
+    return [
+        f"{tail} has read partition {partition} to {offset} of {ends[partition]}"
+        for (tail, partition), offset in reached.items()
+        if offset < ends[partition]
+    ]
 
 
 async def read_everything(

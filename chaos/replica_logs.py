@@ -16,16 +16,20 @@ from raftlog.record.arrow import read_records
 
 
 def read_replicas(data_dirs: Mapping[str, Path], topic: str, in_sync: Mapping[int, set[str]]) -> Iterator[ReplicaLog]:
-    """Read every replica of a topic.
+    """Read every replica of a topic. One that is in sync and has no log is returned as an empty log.
 
     Args:
         data_dirs: by broker.
         in_sync: by partition, the brokers that were in sync when they exited.
     """
     for broker, data_dir in data_dirs.items():
+        absent = {partition for partition, brokers in in_sync.items() if broker in brokers}
         for stored in stored_partitions(data_dir / "partitions"):
             if stored.topic == topic:
+                absent.discard(stored.partition)
                 yield _read(broker, stored.partition, stored.folder, broker in in_sync.get(stored.partition, ()))
+        for partition in sorted(absent):
+            yield ReplicaLog(broker=broker, partition=partition, in_sync=True, batches=())
 
 
 def _read(broker: str, partition: int, folder: Path, in_sync: bool) -> ReplicaLog:

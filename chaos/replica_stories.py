@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
+from collections.abc import Iterable
 
 import raftlog
-from chaos.history import Read
+from chaos.history import Read, Send
 from chaos.readers import seen
 from chaos.run import LEADER_WITHIN_S, Run
 from chaos.site import BrokenPromiseError
@@ -14,6 +16,8 @@ from chaos.stories import kill_each
 
 SILENCE_MS = 2_000
 """After so long without a record, the reader has reached the end."""
+RECENT_NS = 1_000_000_000
+"""The last replica may not know yet that a record is committed that was acknowledged so shortly before it was alone."""
 ALONE_S = 4.0
 """How long a replica that must not lead is the only one: an election takes a fraction of a second."""
 
@@ -32,8 +36,8 @@ async def n_minus_1(run: Run) -> None:
         victims = [name for name in run.brokers if name != survivor]
         run.dice.shuffle(victims)
         with run.fault("power cut" if way == "power cut" else "SIGKILL", "N-1", *victims):
-            await _lose(run, victims, way)
-            await _reads_everything_from(run, survivor, f"{survivor} alone, {way}")
+            alone_ns = await _lose(run, victims, way)
+            await _reads_everything_from(run, survivor, f"{survivor} alone, {way}", alone_ns)
         await run.site.heal()
         await run.site.until_well()
 
@@ -45,28 +49,32 @@ async def kafka_clients(run: Run) -> None:
     await n_minus_1(run)
 
 
-async def _lose(run: Run, victims: list[str], way: str) -> None:
+async def _lose(run: Run, victims: list[str], way: str) -> int:
+    """Return when the last victim was still alive, on the monotonic clock in nanoseconds."""
+    alone_ns = time.monotonic_ns()
     if way == "power cut":
         await run.site.cut_power(victims)
-        return
+        return alone_ns
     if way == "one after another":
         for name in victims:
+            alone_ns = time.monotonic_ns()
             await run.cluster.kill(name)
             await asyncio.sleep(run.dice.uniform(0.2, 1.5))
-        return
+        return alone_ns
     await run.cluster.kill(*victims)
     if way == "disks lost" and run.cluster.disks:
         for name in victims:
             run.cluster.disks[name].wipe()
+    return alone_ns
 
 
-async def _reads_everything_from(run: Run, survivor: str, process: str) -> None:
+async def _reads_everything_from(run: Run, survivor: str, process: str, alone_ns: int) -> None:
     """Read all records that were acknowledged before from the only replica left.
 
     The last acknowledged records may be above the high watermark that it knows, which does not advance below min ISR
     (KIP-966). They are on its disk, and are read once another replica is in sync again. The final reads show them.
     """
-    acknowledged = {send.value: send for send in run.history.sends if send.placed}
+    acknowledged = [send for send in run.history.sends if send.placed]
     try:
         async with asyncio.timeout(LEADER_WITHIN_S):
             while any(run.watch.leader(p) != survivor for p in range(run.workload.partitions)):
@@ -75,11 +83,29 @@ async def _reads_everything_from(run: Run, survivor: str, process: str) -> None:
     except TimeoutError:
         raise BrokenPromiseError(f"{survivor} is the last replica, and no client can read from it") from None
     run.history.reads += found
-    ends = {read.partition: read.offset for read in found}
-    for value in acknowledged.keys() - {read.value for read in found}:
-        if acknowledged[value].offset <= ends.get(acknowledged[value].partition, -1):
-            raise BrokenPromiseError(f"{survivor}, the last replica, lacks {acknowledged[value]}")
-        run.figures["read_later"] = run.figures.get("read_later", 0) + 1
+    lost, later = missing(acknowledged, found, alone_ns)
+    if lost:
+        raise BrokenPromiseError(f"{survivor}, the last replica, lacks {len(lost)} records: {lost[0]}")
+    run.figures["read_later"] = run.figures.get("read_later", 0) + later
+
+
+def missing(acknowledged: Iterable[Send], found: Iterable[Read], alone_ns: int) -> tuple[list[Send], int]:
+    """Return which acknowledged records the last replica must show and does not, and how many may be read later.
+
+    Args:
+        alone_ns: when it was not alone yet. What was acknowledged shortly before may be above its high watermark.
+    """
+    values, ends = set[str](), dict[int, int]()
+    for read in found:
+        values.add(read.value)
+        ends[read.partition] = max(read.offset, ends.get(read.partition, -1))
+    absent = [send for send in acknowledged if send.value not in values]
+    lost = [
+        send
+        for send in absent
+        if send.offset <= ends.get(send.partition, -1) or send.completed_ns < alone_ns - RECENT_NS
+    ]
+    return lost, len(absent) - len(lost)
 
 
 async def _read_what_is_visible(run: Run, broker: str, process: str) -> list[Read]:

@@ -22,6 +22,7 @@ Place = tuple[str, Path, int, int]
 async def rot(run: Run) -> None:
     """Damage batches on every broker, while all of them run and while all are down; no record may be lost."""
     await run.warm_up()
+    run.cluster.disk_faults = True
     flipped = 0
     for _ in range(ROUNDS):
         await run.load(200)

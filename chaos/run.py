@@ -51,14 +51,14 @@ class Run:
             TimeoutError: it is too slow.
         """
         try:
-            await self.workload.more_acknowledged(count, within_s=LOAD_WITHIN_S)
+            await self.workload.acknowledged.more(count, within_s=LOAD_WITHIN_S)
         except TimeoutError:
             raise TimeoutError(f"{count} records were not acknowledged within {LOAD_WITHIN_S:g} s") from None
 
     async def until_acknowledged(self, figure: str) -> None:
         """Wait until every partition acknowledges new records; note the milliseconds that took."""
         try:
-            seconds = await self.workload.acknowledged_everywhere(within_s=LEADER_WITHIN_S)
+            seconds = await self.workload.acknowledged.everywhere(within_s=LEADER_WITHIN_S)
         except TimeoutError:
             raise BrokenPromiseError(
                 f"{figure}: not every partition acknowledged within {LEADER_WITHIN_S:g} s"

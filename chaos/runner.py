@@ -138,9 +138,11 @@ async def _finish(cluster: ChaosCluster, scenario: Scenario, history: History) -
     except TimeoutError:
         raise BrokenPromiseError(f"not everything could be read within {READ_WITHIN_S:g} s of healing") from None
     in_sync = {state.partition: {f"broker-{member}" for member in state.isr} for state in info.partitions}
-    await asyncio.to_thread(cluster.nodes.stop)
     data_dirs = {name: cluster.data_dir(name) for name in cluster.nodes.brokers}
-    history.replicas += await asyncio.to_thread(lambda: list(read_replicas(data_dirs, TOPIC, in_sync)))
+    try:
+        await cluster.stop_nodes()
+    finally:
+        history.replicas += await asyncio.to_thread(lambda: list(read_replicas(data_dirs, TOPIC, in_sync)))
 
 
 def _skipped(name: str, options: Options, scenario: Scenario) -> Outcome:

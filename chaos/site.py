@@ -57,6 +57,7 @@ class Site:
     def disk(self, name: str) -> Disk:
         """Return a node's disk, about to be filled."""
         assert self.cluster.disks is not None, "the fault needs disks"
+        self.cluster.disk_faults = True
         self._filled.add(name)
         return self.cluster.disks[name]
 
@@ -76,7 +77,9 @@ class Site:
             await asyncio.to_thread(act, *pair)
 
     async def terminate(self, nodes: Sequence[str]) -> None:
-        await self.cluster.kill(*nodes, sig=signal.SIGTERM)
+        """Send SIGTERM; nodes must exit in order, unless they are paused or have a fault of their disk."""
+        excused = self._paused | self._shimmed | self._filled | self.may_end
+        await self.cluster.kill(*nodes, sig=signal.SIGTERM, excused=excused)
 
     async def pause(self, nodes: Sequence[str]) -> None:
         for name in nodes:
@@ -85,6 +88,7 @@ class Site:
                 await asyncio.to_thread(self.cluster.nodes.pause, name)
 
     def fail_sync(self, nodes: Iterable[str]) -> None:
+        self.cluster.disk_faults = True
         self._set_shim(nodes, FAILING_SYNC)
 
     def slow_sync(self, nodes: Iterable[str], slow_ms: int) -> None:
@@ -104,6 +108,7 @@ class Site:
 
     async def damage(self, nodes: Sequence[str], dice: random.Random, *, truncate: bool) -> str:
         """Kill nodes and damage one file of each."""
+        self.cluster.disk_faults = True
         await self.cluster.kill(*nodes)
         told = []
         for name in nodes:
@@ -133,7 +138,22 @@ class Site:
             await self.until_in_sync()
 
     async def heal(self) -> None:
-        """Undo everything. Stopped nodes are started, but are perhaps not ready: see `until_well`."""
+        """Undo everything. Stopped nodes are started, but are perhaps not ready: see `until_well`.
+
+        Raises:
+            BrokenPromiseError: a node has exited by itself, before or meanwhile; everything is undone nevertheless.
+        """
+        crashes = self._crashes()
+        await self._undo()
+        crashes |= self._crashes()
+        await self._start_all()
+        if self._moved:
+            await self._reassign(self._moved)
+            self._moved = {}
+        if crashes:
+            raise BrokenPromiseError("\n".join(crashes.values()))
+
+    async def _undo(self) -> None:
         for name in self._paused:  # First: a proxy keeps a link's toxic until it could deliver the bytes it holds.
             if self.cluster.nodes.pid(name) is not None:
                 await asyncio.to_thread(self.cluster.nodes.resume, name)
@@ -148,10 +168,6 @@ class Site:
                 await asyncio.to_thread(self.cluster.disks[name].free)
         for nodes in (self._paused, self._shimmed, self._without_power, self._filled):
             nodes.clear()
-        await self._start_all()
-        if self._moved:
-            await self._reassign(self._moved)
-            self._moved = {}
 
     async def power_up(self, name: str) -> None:
         """Power one node up again."""
@@ -160,16 +176,23 @@ class Site:
         await asyncio.to_thread(self.cluster.disks[name].power_up)
 
     async def until_well(self) -> int:
-        """Wait until every node is ready and every partition acknowledges; return the milliseconds until it did.
+        """Wait until all nodes are ready, every partition acknowledges, and every kind of client is served.
+
+        Returns:
+            The milliseconds until every partition acknowledged.
 
         Raises:
             BrokenPromiseError: it did not happen before the deadline.
         """
         try:
             await self._until_ready()
-            seconds = await self.workload.acknowledged_everywhere(within_s=ACCEPTED_WITHIN_S)
+            seconds = await self.workload.acknowledged.everywhere(within_s=ACCEPTED_WITHIN_S)
         except TimeoutError:
             raise BrokenPromiseError(f"not every partition acknowledged within {ACCEPTED_WITHIN_S:g} s") from None
+        try:
+            await self.workload.acknowledged.to_each_kind(within_s=ACCEPTED_WITHIN_S)
+        except TimeoutError as error:
+            raise BrokenPromiseError(str(error)) from None
         await self.until_in_sync()
         if self._damaged:
             await self.find_damage()
@@ -203,11 +226,22 @@ class Site:
         Raises:
             BrokenPromiseError: with the end of its log.
         """
-        for name in self.cluster.nodes.names:
-            if name not in {*down, *self.may_end} and self.cluster.nodes.pid(name) is None:
-                raise BrokenPromiseError(
-                    f"{name} exited by itself; its log ends with:\n{self.cluster.nodes.log_tail(name)}"
-                )
+        if crashes := self._crashes(down):
+            raise BrokenPromiseError("\n".join(crashes.values()))
+
+    def _crashes(self, down: Iterable[str] | None = None) -> dict[str, str]:
+        """Return by node that has exited by itself the end of its log.
+
+        Args:
+            down: the nodes that need not run; None: those that were ended and not started since.
+        """
+        excused = {*(self.cluster.down if down is None else down), *self.may_end}
+        nodes = self.cluster.nodes
+        return {
+            name: f"{name} exited by itself; its log ends with:\n{nodes.log_tail(name)}"
+            for name in nodes.names
+            if name not in excused and nodes.pid(name) is None
+        }
 
     async def _until_ready(self) -> None:
         """Wait for all nodes. Nodes whose fault made them exit are started again, others are not."""
@@ -230,9 +264,9 @@ class Site:
         try:
             await self.cluster.start(name)
         except ClusterError as error:
-            if name not in self._damaged:
+            if name not in self._damaged or name not in self.cluster.nodes.controllers:
                 raise BrokenPromiseError(f"{name} does not start again: {error}") from None
-            # As docs/how-to/recover-a-damaged-disk.md describes for a damaged journal, and for a lost disk.
+            # As docs/how-to/recover-a-damaged-disk.md describes for a damaged journal. A broker repairs its files.
             await asyncio.to_thread(self._wipe, name)
             await self.cluster.start(name)
 

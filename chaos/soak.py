@@ -27,10 +27,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from chaos.bulk_load import NODE_SETTINGS, BulkLoad, BulkLoadError, judge_bulk
+from chaos.node_logs import internal_errors
 from chaos.sessions import open_session
+from chaos.shutdown import end, stop_all
 from chaos.site import BrokenPromiseError
-from chaos.soak_samples import Sample, growths, judged_lives, look, p99, table
-from chaos.soak_work import SoakWork
+from chaos.soak_samples import Sample, growths, judged_lives, look, p99, table, unjudged
+from chaos.soak_work import SoakWork, without_success
 from raftlog.cli.local_cluster import ClusterError, LocalCluster
 from raftlog.errors import RaftlogError
 from raftlog.model import Address
@@ -57,6 +59,8 @@ class Soak:
     seconds: float
     samples: list[Sample] = field(default_factory=list)
     restarts: int = 0
+    restarting: list[tuple[float, float]] = field(default_factory=list)
+    """When restarts of all nodes began and ended, in seconds since the beginning."""
     started: float = field(default_factory=time.monotonic)
 
     async def run(self) -> None:
@@ -71,12 +75,21 @@ class Soak:
                 task.cancel()
 
     async def restart_all(self) -> None:
-        """Restart every node in order; each one is in every ISR again before the next one stops."""
+        """Restart every node in order; each one is in every ISR again before the next one stops.
+
+        Raises:
+            BrokenPromiseError: one has exited before, does not exit as it should, or is not in sync again.
+        """
+        begun = time.monotonic()
         for name in self.cluster.names:
+            self._require_alive()
+            if wrong := await asyncio.to_thread(end, self.cluster, [name]):
+                raise BrokenPromiseError("; ".join(wrong))
             await asyncio.to_thread(self.cluster.restart, name)
             await asyncio.to_thread(self.cluster.wait_ready, READY_WITHIN_S)
             await self._until_in_sync()
             self.restarts += 1
+        self.restarting.append((begun - self.started, time.monotonic() - self.started))
 
     async def _until_in_sync(self) -> None:
         """Wait until every broker reports zero under-replicated partitions."""
@@ -91,9 +104,12 @@ class Soak:
     async def _rest_until(self, second: float) -> None:
         while (left := self.started + second - time.monotonic()) > 0:
             await asyncio.sleep(min(left, 5.0))
-            for name in self.cluster.names:
-                if self.cluster.pid(name) is None:
-                    raise BrokenPromiseError(f"{name} exited by itself:\n{self.cluster.log_tail(name)}")
+            self._require_alive()
+
+    def _require_alive(self) -> None:
+        for name in self.cluster.names:
+            if self.cluster.pid(name) is None:
+                raise BrokenPromiseError(f"{name} exited by itself:\n{self.cluster.log_tail(name)}")
 
     async def _look(self) -> None:
         while True:
@@ -141,7 +157,7 @@ def main() -> int:
 
 
 async def _soak(cluster: LocalCluster, seconds: float, rate: int) -> dict[str, Any]:
-    console, broken, figures = Console(stderr=True), "", dict[str, Any]()
+    console, broken, figures, lasted = Console(stderr=True), "", dict[str, Any](), 0.0
     bootstrap = cluster.bootstrap.split(",")
     work = SoakWork(bootstrap)
     bulk = BulkLoad(bootstrap, {}, FOLDER / "bulk", rate=rate)
@@ -158,24 +174,31 @@ async def _soak(cluster: LocalCluster, seconds: float, rate: int) -> dict[str, A
                 await soak.run()
             finally:
                 shown.cancel()
+        lasted = time.monotonic() - soak.started
         await judge_bulk(bulk, figures)
     except* (BrokenPromiseError, BulkLoadError, ClusterError, RaftlogError) as errors:
         broken = "; ".join(f"{type(error).__name__}: {error}" for error in errors.exceptions)
     finally:
         bulk.kill()
-        await asyncio.to_thread(cluster.stop)
+        wrong = await asyncio.to_thread(stop_all, cluster)
     period_s = HOUR_S if seconds >= 3 * HOUR_S else SHORT_PERIOD_S
     grown = growths(soak.samples)
     text = table(soak.samples, work.probes, period_s=period_s)
     sys.stdout.write(text + "\n")
     (FOLDER / "table.txt").write_text(text + "\n")
     short = work.counts["brief records short"]
+    wrong += internal_errors({name: cluster.node(name).log_path for name in cluster.names})
+    idle = without_success(work.successes, soak.restarting, lasted)
+    skipped = unjudged(soak.samples, cluster.names) if seconds >= HOUR_S else []
     return {
-        "ok": not broken and not grown and not short,
+        "ok": not (broken or grown or short or wrong or idle or skipped),
         "seconds": round(time.monotonic() - soak.started),
         "broken_promise": broken,
         "grown": [str(growth) for growth in grown],
-        "lives_judged": judged_lives(soak.samples),
+        "nodes": wrong,
+        "work_without_success": idle,
+        "never_judged": skipped,
+        "lives_judged": len(judged_lives(soak.samples)),
         "restarts": soak.restarts,
         "p99_ms": round(p99([ms for _, ms in work.probes]), 1),
         "counts": dict(work.counts),

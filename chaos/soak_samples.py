@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,8 @@ from pathlib import Path
 FIGURES = ("rss_mb", "fds", "threads", "tasks", "disk_mb")
 WARM_UP_S = 480.0
 """A process is judged from then on: its caches, pools and arenas are full."""
+DISK_WARM_UP_S = 3_600.0
+"""A node's disk is judged over the whole run from then on: every topic has grown to its retention."""
 MIN_JUDGED_S = 600.0
 """A life shorter than this, after its warm-up, is not judged."""
 
@@ -55,12 +57,14 @@ class Growth:
 
     name: str
     pid: int
+    """0: all its processes, one after another."""
     figure: str
     before: float
     after: float
 
     def __str__(self) -> str:
-        return f"{self.name} (process {self.pid}): {self.figure} grew from {self.before:g} to {self.after:g}"
+        which = f"process {self.pid}" if self.pid else "the whole run"
+        return f"{self.name} ({which}): {self.figure} grew from {self.before:g} to {self.after:g}"
 
 
 def look(name: str, pid: int, at_s: float, *, folder: Path | None = None, tasks: float = -1) -> Sample | None:
@@ -86,30 +90,44 @@ def look(name: str, pid: int, at_s: float, *, folder: Path | None = None, tasks:
 
 
 def growths(samples: Iterable[Sample]) -> list[Growth]:
-    """Return what grew: for each process' life, after its warm-up, the last third against the first third."""
+    """Return what grew: for each process' life, after its warm-up, the last third against the first third.
+
+    A node's disk outlives its processes: it is judged over the whole run, too.
+    """
     lives: dict[tuple[str, int], list[Sample]] = defaultdict(list)
+    nodes: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         lives[sample.name, sample.pid].append(sample)
-    found = []
-    for (name, pid), life in lives.items():
-        born = life[0].at_s
-        judged = [sample for sample in life if sample.at_s - born >= WARM_UP_S]
-        if not judged or judged[-1].at_s - judged[0].at_s < MIN_JUDGED_S:
-            continue
-        for figure in FIGURES:
-            first, last = _thirds([getattr(sample, figure) for sample in judged])
-            allowed = ALLOWED[figure]
-            if last > first * (1 + allowed.share) + allowed.plus:
-                found.append(Growth(name=name, pid=pid, figure=figure, before=round(first, 1), after=round(last, 1)))
-    return found
+        nodes[sample.name].append(sample)
+    found = [growth for (name, pid), life in lives.items() for growth in _growths(name, pid, life, FIGURES, WARM_UP_S)]
+    told = {(growth.name, growth.figure) for growth in found}
+    whole = [growth for name, run in nodes.items() for growth in _growths(name, 0, run, ("disk_mb",), DISK_WARM_UP_S)]
+    return found + [growth for growth in whole if (growth.name, growth.figure) not in told]
 
 
-def judged_lives(samples: Iterable[Sample]) -> int:
-    """Return how many lives were long enough to be judged."""
+def _growths(name: str, pid: int, life: Sequence[Sample], figures: Iterable[str], warm_up_s: float) -> Iterator[Growth]:
+    judged = [sample for sample in life if sample.at_s - life[0].at_s >= warm_up_s]
+    if not judged or judged[-1].at_s - judged[0].at_s < MIN_JUDGED_S:
+        return
+    for figure in figures:
+        first, last = _thirds([getattr(sample, figure) for sample in judged])
+        allowed = ALLOWED[figure]
+        if last > first * (1 + allowed.share) + allowed.plus:
+            yield Growth(name=name, pid=pid, figure=figure, before=round(first, 1), after=round(last, 1))
+
+
+def judged_lives(samples: Iterable[Sample]) -> list[str]:
+    """Return the process of each life that was long enough to be judged."""
     lives: dict[tuple[str, int], list[float]] = defaultdict(list)
     for sample in samples:
         lives[sample.name, sample.pid].append(sample.at_s)
-    return sum(max(times) - min(times) >= WARM_UP_S + MIN_JUDGED_S for times in lives.values())
+    return [name for (name, _), times in lives.items() if max(times) - min(times) >= WARM_UP_S + MIN_JUDGED_S]
+
+
+def unjudged(samples: Iterable[Sample], names: Iterable[str]) -> list[str]:
+    """Return which of these processes have no life that was long enough to be judged."""
+    judged = {*judged_lives(samples)}
+    return [name for name in names if name not in judged]
 
 
 def p99(milliseconds: Sequence[float]) -> float:

@@ -1,6 +1,7 @@
 """The work of a soak's cluster beside the bulk load: topics come and go, groups churn, single records are timed.
 
-Each kind of work runs until it is cancelled. An error while a node restarts is counted; work continues.
+Each kind of work runs until it is cancelled. An error while a node restarts is counted; work continues. But each kind
+must succeed again and again while no node restarts.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import raftlog
 from raftlog.errors import RaftlogError
@@ -26,6 +28,10 @@ GROUP_LIFE_S = 120.0
 STREAM_EACH_S = 0.05
 TRANSACTION_EACH_S = 0.5
 COMMIT_EACH = 20
+UNIT_S = 60.0
+"""A unit of work that takes longer hangs."""
+MAX_WITHOUT_SUCCESS_S = 300.0
+KINDS = ("probe", "stream", "transaction", "topic", "commit of a group", "group")
 
 
 @dataclass(slots=True)
@@ -38,6 +44,8 @@ class SoakWork:
     errors: Counter[str] = field(default_factory=Counter)
     probes: list[tuple[float, float]] = field(default_factory=list)
     """(seconds since the beginning, milliseconds until the acknowledgement)."""
+    successes: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """By kind of work, the seconds since the beginning when a unit of it succeeded."""
     started: float = field(default_factory=time.monotonic)
 
     async def prepare(self) -> None:
@@ -62,12 +70,16 @@ class SoakWork:
             except RaftlogError as error:
                 self._failed(error)
                 await asyncio.sleep(0.5)
+            except TimeoutError:
+                self.errors["hung"] += 1
 
     async def _probe(self) -> None:
         async with raftlog.Producer(self.bootstrap, linger_ms=0) as producer:
             while True:
                 begun = time.monotonic()
-                await producer.send(PROBE, b"probe")
+                async with asyncio.timeout(UNIT_S):
+                    await producer.send(PROBE, b"probe")
+                self._succeeded("probe")
                 self.probes.append((begun - self.started, 1_000 * (time.monotonic() - begun)))
                 await asyncio.sleep(PROBE_EACH_S)
 
@@ -75,7 +87,10 @@ class SoakWork:
         """Write the records that groups read."""
         async with raftlog.Producer(self.bootstrap) as producer:
             while True:
-                await producer.send(STREAM, b"%d" % self.counts["streamed"], key=b"%d" % (self.counts["streamed"] % 97))
+                number = self.counts["streamed"]
+                async with asyncio.timeout(UNIT_S):
+                    await producer.send(STREAM, b"%d" % number, key=b"%d" % (number % 97))
+                self._succeeded("stream")
                 self.counts["streamed"] += 1
                 await asyncio.sleep(STREAM_EACH_S)
 
@@ -85,10 +100,11 @@ class SoakWork:
             while True:
                 self.counts["transactions"] += 1
                 try:
-                    async with producer.transaction():
+                    async with asyncio.timeout(UNIT_S), producer.transaction():
                         await producer.send(STREAM, b"payment")
                         if self.counts["transactions"] % 3 == 0:
                             raise _AbortError
+                    self._succeeded("transaction")
                 except _AbortError:
                     self.counts["aborted"] += 1
                 await asyncio.sleep(TRANSACTION_EACH_S)
@@ -99,11 +115,13 @@ class SoakWork:
             while True:
                 self.counts["topics"] += 1
                 name = f"brief-{self.counts['topics']}"
-                await admin.create_topic(name, partitions=TOPIC_PARTITIONS, if_not_exists=True)
-                try:
-                    await self._use(name)
-                finally:
-                    await admin.delete_topic(name)
+                async with asyncio.timeout(UNIT_S):
+                    await admin.create_topic(name, partitions=TOPIC_PARTITIONS, if_not_exists=True)
+                    try:
+                        await self._use(name)
+                    finally:
+                        await admin.delete_topic(name)
+                self._succeeded("topic")
                 await asyncio.sleep(TOPIC_EACH_S)
 
     async def _use(self, name: str) -> None:
@@ -122,8 +140,9 @@ class SoakWork:
         while True:
             number += 1
             await self._one_group(f"soak-{number}", dice)
-            async with raftlog.Admin(self.bootstrap) as admin:
+            async with asyncio.timeout(UNIT_S), raftlog.Admin(self.bootstrap) as admin:
                 await admin.delete_group(f"soak-{number}")
+            self._succeeded("group")
             self.counts["groups"] += 1
 
     async def _one_group(self, group_id: str, dice: random.Random) -> None:
@@ -148,14 +167,42 @@ class SoakWork:
                 self.bootstrap, STREAM, group_id=group_id, auto_offset_reset="latest"
             ) as consumer:
                 while True:
-                    self.counts["read in groups"] += len(await consumer.fetch())
-                    if self.counts["read in groups"] % COMMIT_EACH == 0:
-                        await consumer.commit()
+                    async with asyncio.timeout(UNIT_S):
+                        self.counts["read in groups"] += len(await consumer.fetch())
+                        if self.counts["read in groups"] % COMMIT_EACH == 0:
+                            await consumer.commit()
+                            self._succeeded("commit of a group")
         except RaftlogError as error:
             self._failed(error)
+        except TimeoutError:
+            self.errors["hung"] += 1
+
+    def _succeeded(self, kind: str) -> None:
+        self.successes[kind].append(time.monotonic() - self.started)
 
     def _failed(self, error: RaftlogError) -> None:
         self.errors[error.code.value] += 1
+
+
+def without_success(
+    successes: Mapping[str, Sequence[float]], restarts: Sequence[tuple[float, float]], seconds: float
+) -> list[str]:
+    """Return the kinds of work that did not succeed for too long while no node restarted.
+
+    Args:
+        successes: by kind, the seconds since the beginning.
+        restarts: when restarts of nodes began and ended, in seconds since the beginning.
+        seconds: how long the work ran.
+    """
+    found = []
+    for kind in KINDS:
+        longest = max(
+            after - before - sum(max(0.0, min(after, end) - max(before, begin)) for begin, end in restarts)
+            for before, after in pairwise([0.0, *sorted(successes.get(kind, ())), max(seconds, 0.0)])
+        )
+        if longest > MAX_WITHOUT_SUCCESS_S:
+            found.append(f"no {kind} succeeded for {longest:.0f} s without a restart")
+    return found
 
 
 class _AbortError(Exception):

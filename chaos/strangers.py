@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 
 import orjson
 
 import raftlog
 from chaos.failover import p99
+from chaos.history import Send
 from chaos.run import Run
 from chaos.sessions import open_session
 from chaos.site import BrokenPromiseError
 from chaos.stranger import FETCH_BYTES, LARGE, LARGE_PARTITIONS
+from chaos.workload import CRASHED
 from raftlog.errors import RaftlogError
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
@@ -26,6 +28,12 @@ ATTACK_S = 30.0
 SLOWER = 5
 """How many times its own p99 an honest client may wait during the attacks."""
 POLL_S = 0.5
+ANSWERED_WITHIN_S = 5.0
+"""A send that has no outcome so long after the measurement has failed."""
+FOREVER_US = 2**62
+FEWEST_SENDS = 100
+FEWEST_LOOKS = 0.25
+"""The share of the looks for fenced brokers that must be answered."""
 LARGE_RECORDS = 2_000
 """Of 10 kB, in each partition: more than a Kafka Fetch returns."""
 LARGE_BYTES = 10 << 20
@@ -57,17 +65,35 @@ async def strangers(run: Run) -> None:
 
 
 async def _latency_p99(run: Run, seconds: float) -> int:
-    """Return the p99, in us, of sends that were begun within the next `seconds`."""
+    """Return the p99, in us, of sends with acks=all that were begun within the next `seconds`.
+
+    Raises:
+        BrokenPromiseError: too few were acknowledged, or so many failed that there is no p99.
+    """
     begun_ns = time.monotonic_ns()
     await asyncio.sleep(seconds)
-    took = [
-        (send.completed_ns - send.invoked_ns) // 1_000
-        for send in run.history.sends
-        if send.durable and send.invoked_ns >= begun_ns
+    ended_ns, deadline = time.monotonic_ns(), time.monotonic() + ANSWERED_WITHIN_S
+    while run.workload.acknowledged.pending(begun_ns, ended_ns) and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+    pending = run.workload.acknowledged.pending(begun_ns, ended_ns)
+    sends = [send for send in run.history.sends if begun_ns <= send.invoked_ns <= ended_ns]
+    if (acknowledged := sum(send.durable for send in sends)) < FEWEST_SENDS:
+        raise BrokenPromiseError(f"only {acknowledged} records were acknowledged within {seconds:g} s")
+    if (found := p99([*waits_us(sends), *[FOREVER_US] * pending])) == FOREVER_US:
+        raise BrokenPromiseError(f"{acknowledged} records were acknowledged, {pending} are pending, too many failed")
+    return found
+
+
+def waits_us(sends: Iterable[Send]) -> list[int]:
+    """Return how long each send with acks=all waited, in us; `FOREVER_US` if it was not acknowledged.
+
+    What a client's own crash ended has waited as long as the client lived.
+    """
+    return [
+        (send.completed_ns - send.invoked_ns) // 1_000 if send.durable or send.error == CRASHED else FOREVER_US
+        for send in sends
+        if send.acks == "all"
     ]
-    if len(took) < 100:
-        raise BrokenPromiseError(f"only {len(took)} records were acknowledged within {seconds:g} s")
-    return p99(took)
 
 
 @asynccontextmanager
@@ -131,17 +157,24 @@ async def _require_large_answers(run: Run) -> None:
 
 @asynccontextmanager
 async def _none_fenced(run: Run) -> AsyncIterator[None]:
-    """Check all the while whether a broker is fenced."""
+    """Check all the while whether a broker is fenced.
+
+    Raises:
+        BrokenPromiseError: one was, or most looks were not answered.
+    """
     seen: list[str] = []
+    looks, begun = 0, time.monotonic()
 
     async def look(session: HttpSession) -> None:
         address = run.cluster.nodes.node(run.brokers[0]).health
         assert address is not None
+        nonlocal looks
         while True:
             with suppress(RaftlogError):
                 answer = await session.call(
                     BrokersResponse, "GET", address, f"{paths.BROKERS}?consistency=local", timeout_ms=2_000
                 )
+                looks += 1
                 seen.extend(f"broker {broker.broker_id} was fenced" for broker in answer.brokers if broker.fenced)
             await asyncio.sleep(POLL_S)
 
@@ -154,3 +187,14 @@ async def _none_fenced(run: Run) -> AsyncIterator[None]:
             await asyncio.gather(looking, return_exceptions=True)
     if seen:
         raise BrokenPromiseError(f"{seen[0]} during the attacks ({len(seen)} looks)")
+    require_looks(looks, time.monotonic() - begun)
+
+
+def require_looks(looks: int, seconds: float) -> None:
+    """Check that enough looks for fenced brokers were answered in so many seconds.
+
+    Raises:
+        BrokenPromiseError: too few: that no broker was seen fenced means nothing.
+    """
+    if looks < FEWEST_LOOKS * seconds / POLL_S:
+        raise BrokenPromiseError(f"only {looks} looks for fenced brokers were answered in {seconds:.0f} s")

@@ -19,10 +19,11 @@ from typing import Any, Self, TypeAlias
 import orjson
 
 import raftlog
+from chaos.acknowledgements import Acknowledgements
 from chaos.client_kinds import KINDS, ClientKind, Keys
 from chaos.history import History, Outcome, Send
 from chaos.kafka_clients import KafkaProducer, send_with_kcat, tail_with_kafka
-from chaos.readers import Readers
+from chaos.readers import Readers, until_read_to_the_end
 from chaos.sessions import open_session
 from raftlog.client.addresses import address_of
 from raftlog.errors import RaftlogError, UnknownOutcomeError, UnreachableError
@@ -35,7 +36,7 @@ MAX_BURST = 4
 MEAN_LIFE_S = 30.0
 REQUEST_TIMEOUT_MS = 2_000
 DELIVERY_TIMEOUT_MS = 15_000
-
+CRASHED = "the client crashed"
 
 Deliver: TypeAlias = Callable[[int, str, bytes], Awaitable[tuple[int, Outcome, str]]]
 """Send a partition's value with its key; return its offset, the outcome, and why."""
@@ -59,20 +60,21 @@ class Workload:
     kinds: Sequence[ClientKind] = KINDS
     pace_s: float = 0.02
     crashes: bool = True
+    acknowledged: Acknowledgements = field(init=False)
     _keys: Keys = field(init=False)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _stopping: bool = False
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Producers stop after their burst."""
+    _over: bool = False
+    """Nothing begins another life."""
     _going: asyncio.Event = field(default_factory=asyncio.Event)
     _busy: int = 0
     """How many sends are in flight."""
-    _acknowledged: int = 0
-    _newest: dict[int, int] = field(default_factory=dict)
-    """By partition, when the newest durably acknowledged send was invoked."""
 
     def __post_init__(self) -> None:
         self._keys = Keys(random.Random(self.seed))
+        self.acknowledged = Acknowledgements(kinds=self.kinds, partitions=self.partitions)
         self._going.set()
 
     async def __aenter__(self) -> Self:
@@ -86,39 +88,27 @@ class Workload:
             self._spawn("tail-kafka", tail)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        """Stop.
+
+        Raises:
+            TimeoutError: nothing else failed, and a reader that tails has not read everything.
+        """
         self._stopping = True
         self._going.set()
         producers = [task for task in self._tasks if task.get_name().startswith("producer")]
-        await asyncio.gather(*producers)
-        for task in self._tasks:
-            task.cancel()
-        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
-            if isinstance(result, Exception):
-                raise result
-
-    @property
-    def acknowledged(self) -> int:
-        """How many sends are durably acknowledged."""
-        return self._acknowledged
-
-    async def more_acknowledged(self, count: int, *, within_s: float) -> float:
-        """Wait until `count` more sends were acknowledged; return how many seconds that took.
-
-        Raises:
-            TimeoutError: they were not, before the deadline.
-        """
-        goal = self._acknowledged + count
-        return await self._until(lambda: self._acknowledged >= goal, within_s)
-
-    async def acknowledged_everywhere(self, *, within_s: float) -> float:
-        """Wait until every partition acknowledged a send invoked from now on; return the seconds."""
-        started = time.monotonic_ns()
-
-        def everywhere() -> bool:
-            return all(self._newest.get(partition, 0) >= started for partition in range(self.partitions))
-
-        return await self._until(everywhere, within_s)
+        tails = {task.get_name(): task for task in self._tasks if task.get_name().startswith("tail")}
+        try:
+            await asyncio.gather(*producers)
+            if kind is None:
+                await until_read_to_the_end(self.history, self.bootstrap, self.topic, tails)
+        finally:
+            self._over = True
+            for task in self._tasks:
+                task.cancel()
+            for result in await asyncio.gather(*self._tasks, return_exceptions=True):
+                if isinstance(result, Exception):
+                    raise result
 
     def crash(self) -> None:
         """Crash every producer in the middle of a request; each starts again."""
@@ -135,21 +125,13 @@ class Workload:
     def go_on(self) -> None:
         self._going.set()
 
-    async def _until(self, done: Callable[[], bool], within_s: float) -> float:
-        started = time.monotonic()
-        async with asyncio.timeout(within_s):
-            while not done():
-                self._news.clear()
-                await self._news.wait()
-        return time.monotonic() - started
-
     def _spawn(self, name: str, life: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         self._tasks.append(asyncio.create_task(self._live(name, life), name=name))
 
     async def _live(self, name: str, life: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         """Live one life after another, until the workload stops; cancelling this task ends the life too."""
         dice, number = random.Random(f"{self.seed} {name}"), 0
-        while not self._stopping:
+        while not (self._over or (self._stopping and name.startswith("producer"))):
             one = asyncio.create_task(life(f"{name}/{number}"))
             self._lives[name] = one
             number += 1
@@ -203,10 +185,9 @@ class Workload:
 
     async def _send_one(self, process: str, kind: ClientKind, deliver: Deliver) -> None:
         key, value = self._keys.draw()
-        partition, invoked = key % self.partitions, time.monotonic_ns()
+        partition, invoked = key % self.partitions, self._begin(kind, value)
         outcome: Outcome = "info"
-        offset, why = -1, "the client crashed"
-        self._busy += 1
+        offset, why = -1, CRASHED
         try:
             offset, outcome, why = await deliver(partition, value, str(key).encode())
         finally:
@@ -220,7 +201,7 @@ class Workload:
             records = [self._keys.draw() for _ in range(dice.randint(1, MAX_BURST))]
             partition, invoked = dice.randrange(self.partitions), time.monotonic_ns()
             outcome: Outcome = "info"
-            why, run = "the client crashed", run + 1
+            why, run = CRASHED, run + 1
             self._busy += 1
             try:
                 outcome, why = await send_with_kcat(self.bootstrap, self.topic, partition, records)
@@ -242,11 +223,10 @@ class Workload:
 
     async def _post(self, process: str, kind: ClientKind, session: HttpSession, broker: Address) -> None:
         key, value = self._keys.draw()
-        partition, invoked = key % self.partitions, time.monotonic_ns()
+        partition, invoked = key % self.partitions, self._begin(kind, value)
         body = encode_json({"records": [{"partition": partition, "key": str(key), "value": value}]})
         outcome: Outcome = "info"
-        offset, why = -1, "the client crashed"
-        self._busy += 1
+        offset, why = -1, CRASHED
         try:
             answer = await session.request(
                 "POST",
@@ -264,6 +244,10 @@ class Workload:
         finally:
             self._busy -= 1
             self._note(process, kind, partition, value, invoked, outcome, offset, why)
+
+    def _begin(self, kind: ClientKind, value: str) -> int:
+        self._busy += 1
+        return self.acknowledged.begin(kind, value)
 
     def _note(
         self,
@@ -291,10 +275,7 @@ class Workload:
             idempotent=kind.idempotent,
         )
         self.history.sends.append(done)
-        if done.durable:
-            self._acknowledged += 1
-            self._newest[partition] = max(invoked_ns, self._newest.get(partition, 0))
-            self._news.set()
+        self.acknowledged.end(kind, done)
 
 
 def _crash(life: asyncio.Task[None]) -> None:

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from chaos.node_logs import first_error
 from fuzz.honest import SERVED
 from fuzz.target import Finding
 from raftlog.cli.local_cluster import LocalCluster
@@ -46,6 +47,8 @@ class FuzzedCluster:
             assert pid is not None
             resource.prlimit(pid, resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
         self._seen = 0
+        self._read: dict[str, int] = dict.fromkeys(self.nodes.names, 0)
+        """By node, how many bytes of its log were searched."""
         self._diary = folder / "honest.txt"
         self._diary.touch()
         self._honest = self._stack.enter_context(
@@ -68,7 +71,7 @@ class FuzzedCluster:
         """Check the nodes and the honest client.
 
         Raises:
-            Finding: a node has exited, stalled or grown, or the honest client was not served.
+            Finding: a node has exited, stalled, grown or had an internal error, or the honest client was not served.
         """
         for name in self.nodes.names:
             pid = self.nodes.pid(name)
@@ -78,6 +81,7 @@ class FuzzedCluster:
             self.resident_bytes = max(self.resident_bytes, resident)
             if resident > RESIDENT_BYTES:
                 raise Finding(f"{name} takes {resident >> 20} MiB")
+            self._require_no_internal_error(name)
         self._require_no_stall()
         rounds = self._diary.read_text().splitlines()
         if bad := next((line for line in rounds if line != SERVED), None):
@@ -87,6 +91,14 @@ class FuzzedCluster:
     def rounds(self) -> int:
         """How often the honest client was served."""
         return len(self._diary.read_text().splitlines())
+
+    def _require_no_internal_error(self, name: str) -> None:
+        with self.nodes.node(name).log_path.open("rb") as log:
+            log.seek(self._read[name])
+            fresh = log.read()
+        self._read[name] += len(fresh)
+        if error := first_error(fresh.decode("utf-8", "replace").splitlines()):
+            raise Finding(f"{name} had an internal error:\n{error}")
 
     def _require_no_stall(self) -> None:
         if self._stalls.stat().st_size == self._seen:

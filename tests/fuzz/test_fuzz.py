@@ -108,3 +108,14 @@ def test_every_route_is_asked():
     assert set(BODIES) <= set(PATHS)
     assert {listener_of(path) for path in PATHS} == {"public", "internal", "controller"}
     assert CORPUS.is_dir()
+
+
+def test_a_node_that_logs_an_internal_error_is_found(cluster: FuzzedCluster):
+    cluster.require_sound()
+    log = cluster.nodes.node("broker-1").log_path
+    with log.open("a") as opened:
+        opened.write("2026-01-02T03:04:06.000 ERROR raftlog: failed\n  | Traceback (most recent call last):\n")
+
+    with pytest.raises(Finding, match="broker-1 had an internal error"):
+        cluster.require_sound()
+    cluster.require_sound()
