@@ -1,5 +1,6 @@
 // Requests to this broker. The token of a login lives in this tab only.
 import { signal } from "@preact/signals";
+import { exact } from "./json";
 import { scramLogin } from "./scram";
 
 export class ApiError extends Error {
@@ -11,12 +12,17 @@ export interface Session {
 }
 export const token = signal(sessionStorage.getItem("raftlog-token") ?? "");
 export const session = signal<Session | null>(null);
-export const mustLogIn = signal(false);
+export const mustLogIn = signal(false), expired = signal(false);
+const LONGEST_MS = 30_000;
+
+// A change may take effect although its answer does not come.
+const late = (method: string) => new ApiError(0, "TIMED_OUT", `This broker has not answered for ${LONGEST_MS / 1_000} s.${method === "GET" ? "" : " The change may have been made."}`);
+const limited = (signal: AbortSignal | null | undefined) => AbortSignal.any([AbortSignal.timeout(LONGEST_MS), ...(signal ? [signal] : [])]);
 
 export async function send(path: string, init: RequestInit = {}): Promise<Response> {
-  const headers = new Headers(init.headers);
+  const headers = new Headers(init.headers), sent = token.value;
   headers.set("Raftlog-Pass-On", "true"); // A page cannot follow a redirect to another broker.
-  if (token.value) headers.set("Authorization", `Bearer ${token.value}`);
+  if (sent) headers.set("Authorization", `Bearer ${sent}`);
   if (init.body) headers.set("Content-Type", "application/json");
   const answer = await fetch(path, { ...init, headers, redirect: "error" }).catch((error: unknown) => {
     if (init.signal?.aborted) throw error;
@@ -24,12 +30,22 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
   });
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => null) as { error?: { code: string; message: string } } | null;
-  if (answer.status === 401) { forget(); mustLogIn.value = true; }
+  if (answer.status === 401 && token.value === sent) { // Otherwise there was a login since then.
+    if (sent) expired.value = true;
+    forget(); mustLogIn.value = true;
+  }
   throw new ApiError(answer.status, body?.error?.code ?? "", body?.error?.message ?? `The answer was ${answer.status}.`);
 }
-export async function ask<T>(path: string, method = "GET", body?: unknown): Promise<T> {
-  return await (await send(path, { method, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })).json() as T;
+async function read(path: string, init: RequestInit): Promise<string> {
+  try { return await (await send(path, { ...init, signal: limited(init.signal) })).text(); } catch (error) {
+    throw (error as Error).name === "TimeoutError" ? late(init.method ?? "GET") : error;
+  }
 }
+export async function ask<T>(path: string, method = "GET", body?: unknown, signal?: AbortSignal): Promise<T> {
+  return JSON.parse(await read(path, { method, signal: signal ?? null, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })) as T;
+}
+// Whole numbers that a script cannot hold are texts in the answer.
+export const askExactly = async <T>(path: string) => exact(await read(path, {})) as T;
 export async function findSession(): Promise<void> {
   session.value = await ask<Session>("/console/api/session");
   mustLogIn.value = session.value.authorizer === "acl" && session.value.principal === "User:ANONYMOUS";
@@ -40,6 +56,7 @@ export async function rightsOn(kind: "topic" | "group", name: string): Promise<s
 export async function logIn(user: string, password: string): Promise<void> {
   token.value = await scramLogin(user, password);
   sessionStorage.setItem("raftlog-token", token.value);
+  expired.value = false;
   await findSession();
 }
 export function forget(): void {

@@ -3,11 +3,11 @@ import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
-import { ApiError, findSession, forget, logIn, mustLogIn, session } from "./api";
+import { ApiError, expired, findSession, forget, logIn, mustLogIn, session } from "./api";
 import { AuditPage } from "./audit";
 import { BrokerPage, BrokersPage } from "./brokers";
 import { GroupPage, GroupsPage } from "./groups";
-import { follow } from "./live";
+import { follow, trouble } from "./live";
 import { Overview } from "./overview";
 import { RecordsPage } from "./records";
 import { SecurityPage } from "./security";
@@ -30,7 +30,7 @@ function Login() {
       (error: Error) => { failure.value = error.message; },
     );
   };
-  return <main><h1>Log in</h1>
+  return <main><h1>Log in</h1>{expired.value && <p role="status" class="warning">The session has expired.</p>}
     <form onSubmit={submit}>
       <label>User<input name="user" autocomplete="username" required /></label>
       <label>Password<input name="password" type="password" autocomplete="current-password" required /></label>
@@ -72,7 +72,7 @@ function App() {
     <header><strong>raftlog</strong><nav aria-label="Pages">{LINKS.map(([path, text]) =>
       <a href={`#/${path}`} aria-current={at === path ? "page" : undefined} key={path}>{text}</a>)}</nav>
       {session.value && <Who />}</header>
-    {mustLogIn.value ? <Login /> : session.value ? <main><Page /></main> : <main><p role="alert">{failure.value}</p></main>}</>;
+    {mustLogIn.value ? <Login /> : session.value ? <main>{trouble.value && <div class="alert warning" role="status"><p>{trouble.value}</p></div>}<Page /></main> : <main><p role="alert">{failure.value}</p></main>}</>;
 }
 findSession().then(() => { if (!mustLogIn.value) void follow(); }, (error: ApiError) => {
   if (error.status !== 401) failure.value = error.message;

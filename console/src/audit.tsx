@@ -2,7 +2,8 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ask, session } from "./api";
-import { begun, grown, indented, lacking, merged, MOST, type Answer, type Row, type Source } from "./audited";
+import { begun, grown, lacking, merged, MOST, type Answer, type Row, type Source } from "./audited";
+import { indented } from "./json";
 import { Problem, Table, useParts } from "./parts";
 import { number, printable, timeOf, visible, when } from "./text";
 

@@ -27,10 +27,6 @@ export function merged(sources: Source[]): { rows: Row[]; waits: number[]; reach
   const reached = open.reduce((most, one) => (parsed(one.reached) > parsed(most || "0") ? one.reached : most), "");
   return { rows: rows.map((one) => one.row), waits, reached };
 }
-// A line as indented JSON, or as it is.
-export function indented(line: string): string {
-  try { return JSON.stringify(JSON.parse(line), null, 2); } catch { return line; }
-}
 // What the sources have, in words: brokers without a log, and those that do not answer.
 export function lacking(sources: Source[]): string[] {
   const listed = (some: Source[]) => `Broker${some.length > 1 ? "s" : ""} ${some.map((one) => one.broker).join(", ")}`;

@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { ask } from "./api";
-import { cluster, happenings, trouble } from "./live";
+import { cluster, happenings, refusal } from "./live";
 import { link, Problem, Table, useParts, useRepeated } from "./parts";
 import { number, share, size, visible, when, ago } from "./text";
 
@@ -15,13 +15,13 @@ const GOOD = ["ok", "active", "standby"];
 
 export function BrokersPage() {
   const brokers = useSignal<Broker[]>([]), quorum = useSignal<Quorum | null>(null), error = useSignal(""), lost = useSignal("");
-  useRepeated(() => {
-    ask<{ brokers: Broker[] }>("/v1/brokers?consistency=local").then((one) => { brokers.value = one.brokers; error.value = ""; }, (failed: Error) => { error.value = failed.message; });
-    ask<Quorum>("/v1/quorum").then((one) => { quorum.value = one; lost.value = ""; }, (failed: Error) => { lost.value = failed.message; });
-  }, 5_000, []);
+  useRepeated(() => Promise.all([
+    ask<{ brokers: Broker[] }>("/v1/brokers?consistency=local").then((one) => { brokers.value = one.brokers; error.value = ""; }, (failed: Error) => { error.value = failed.message; }),
+    ask<Quorum>("/v1/quorum").then((one) => { quorum.value = one; lost.value = ""; }, (failed: Error) => { lost.value = failed.message; }),
+  ]), 5_000, []);
   const live = (id: number) => cluster.value?.brokers.find((one) => one.node_id === id);
   const parts = useParts(brokers.value, 100), seen = quorum.value;
-  return <><h1>Brokers and controllers</h1><Problem text={error.value} />{trouble.value && <p role="status" class="warning">{trouble.value}</p>}
+  return <><h1>Brokers and controllers</h1><Problem text={error.value} />{refusal.value && <p role="status" class="warning">{refusal.value}</p>}
     <h2>Brokers</h2><Table label="Brokers" heads={["Broker", "State", "Address", "Rack", "Version", "#Leads", "#Partitions", "#Under-replicated", "#Lag (records)", "#Disk"]}>
       {parts.shown.map((each) => {
         const now = live(each.broker_id), state = each.fenced ? "fenced" : now?.state ?? "registered";
@@ -42,10 +42,10 @@ export function BrokersPage() {
 }
 export function BrokerPage({ broker }: { broker: number }) {
   const found = useSignal<LogDirs | null>(null), scrub = useSignal<Scrub | null>(null), error = useSignal("");
-  useRepeated(() => {
-    ask<LogDirs>(`/v1/brokers/${broker}/log-dirs?only=damaged`).then((one) => { found.value = one; error.value = ""; }, (failed: Error) => { error.value = failed.message; });
-    ask<Scrub>(`/v1/brokers/${broker}/scrub`).then((one) => { scrub.value = one; }, () => { scrub.value = null; });
-  }, 10_000, []);
+  useRepeated(() => Promise.all([
+    ask<LogDirs>(`/v1/brokers/${broker}/log-dirs?only=damaged`).then((one) => { found.value = one; error.value = ""; }, (failed: Error) => { error.value = failed.message; }),
+    ask<Scrub>(`/v1/brokers/${broker}/scrub`).then((one) => { scrub.value = one; }, () => { scrub.value = null; }),
+  ]), 10_000, []);
   const now = cluster.value?.brokers.find((one) => one.node_id === broker);
   const damaged = useParts((found.value?.log_dirs ?? []).flatMap((one) => one.replicas)), offline = useParts(found.value?.offline ?? []);
   const lostBatches = (list: number[]) => `${list.slice(0, 10).join(", ")}${list.length > 10 ? ` and ${list.length - 10} more` : ""}`;

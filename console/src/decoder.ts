@@ -1,37 +1,17 @@
 // Web worker: reads a topic as an Arrow stream, decodes and filters it, and posts bounded packages of rows.
 import { RecordBatchReader, type RecordBatch } from "apache-arrow";
+import { decoded, SHOWN } from "./bytes";
 import { wants, type Filter } from "./filter";
 
 export interface Row { partition: number; offset: string; at: number; key: string | null; value: string | null; bytes: number; kind: string; cut: boolean }
 export interface Job { url: string; token: string; filter: Filter; most: number; whole?: boolean }
-const SHOWN = 65_536, PACKAGE = 2_000;
-const strict = new TextDecoder("utf-8", { fatal: true });
+const PACKAGE = 2_000;
 const stop = new AbortController();
 
-export function hex(data: Uint8Array): string {
-  return Array.from(data, (each) => each.toString(16).padStart(2, "0")).join(" ");
-}
-function text(data: Uint8Array | null): { shown: string | null; kind: string } {
-  if (!data) return { shown: null, kind: "null" };
-  const part = data.subarray(0, SHOWN);
-  try {
-    const shown = strict.decode(part, { stream: part.length < data.length });
-    strict.decode(new Uint8Array()); // Ends a stream that was cut within a character.
-    return { shown, kind: /^\s*[[{]/.test(shown) ? "json" : "text" };
-  } catch {
-    try { strict.decode(part); } catch { /* The decoder begins again. */ }
-    return isCut(data, part) ?? { shown: hex(part.subarray(0, 8_192)), kind: "hex" };
-  }
-}
-function isCut(data: Uint8Array, part: Uint8Array): { shown: string; kind: string } | null {
-  if (part.length === data.length) return null;
-  const loose = new TextDecoder().decode(part.subarray(0, part.length - 4));
-  return loose.includes("\ufffd") ? null : { shown: loose, kind: "text" };
-}
 type Header = { key: string; value: Uint8Array | null };
 function headersAt(column: { get(index: number): unknown } | null, index: number): [string, string | null][] {
   const list = column?.get(index) as Iterable<Header> | null | undefined;
-  return Array.from(list ?? [], (one) => [one.key, text(one.value).shown]);
+  return Array.from(list ?? [], (one) => [one.key, decoded(one.value).shown]);
 }
 function rowsOf(batch: RecordBatch, filter: Filter): Row[] {
   const column = (name: string) => batch.getChild(name)!;
@@ -40,7 +20,7 @@ function rowsOf(batch: RecordBatch, filter: Filter): Row[] {
   const found: Row[] = [];
   for (let index = 0; index < batch.numRows; index += 1) {
     const data = values!.get(index) as Uint8Array | null;
-    const value = text(data), key = text(keys!.get(index) as Uint8Array | null);
+    const value = decoded(data), key = decoded(keys!.get(index) as Uint8Array | null);
     if (!wanted({ key: key.shown, value: value.shown, headers: headersAt(headers, index) })) continue;
     const size = data?.length ?? 0;
     found.push({ partition: Number(partitions!.get(index)), offset: String(offsets!.get(index)), at: Number(times!.get(index)),

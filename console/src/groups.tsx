@@ -1,9 +1,9 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { ask, rightsOn } from "./api";
-import { cluster } from "./live";
+import { cluster, clusterTime, renewal } from "./live";
 import { Chart, Confirm, link, Pager, Problem, Table, useParts, usePages, useRepeated } from "./parts";
-import { changes, lagOf, planned, type Place, type Step, type Wish } from "./plan";
+import { changes, lagOf, lagOfAll, planned, type Place, type Step, type Wish } from "./plan";
 import { number, timeOf, visible } from "./text";
 
 interface Listed { group_id: string; phase: string; members: number; coordinator: number; kind: string; lag_records: number }
@@ -16,7 +16,7 @@ const MOST = 10_000, SAMPLES = 300;
 const path = (group: string) => `/v1/groups/${encodeURIComponent(group)}`;
 
 export function GroupsPage() {
-  const pages = usePages<Listed>("/v1/groups", "groups", {}, Math.floor((cluster.value?.at_ms ?? 0) / 10_000));
+  const pages = usePages<Listed>("/v1/groups", "groups", {}, `${Math.floor(clusterTime() / 10_000)} ${renewal()}`);
   return <><h1>Groups</h1><Pager pages={pages} what="groups" />
     <Table label="Groups" heads={["Group", "State", "#Members", "#Lag (records)", "#Coordinator", "Protocol"]}>
       {pages.found.value?.rows.map((each) => {
@@ -64,18 +64,18 @@ export function GroupPage({ group }: { group: string }) {
       const [described, { offsets }] = await Promise.all([ask<Group>(path(group)), ask<{ offsets: Committed[] }>(`${path(group)}/offsets`)]);
       const parts = partsOf(described, offsets), ends = parts.length ? await offsetsOf(parts) : [];
       found.value = described; rows.value = rowsOf(described, offsets, ends); error.value = "";
-      const lag = rows.value.reduce((sum, one) => sum + (lagOf(one) ?? 0), 0);
-      lags.value = [...lags.value.slice(1 - SAMPLES), [Date.now(), lag]];
+      lags.value = [...lags.value.slice(1 - SAMPLES), [Date.now(), lagOfAll(rows.value).records]];
     } catch (failed) { if (!gone.current) error.value = (failed as Error).message; }
   };
-  useRepeated(() => void load(), 5_000, []);
-  useRepeated(() => void rightsOn("group", group).then((one) => { rights.value = one; }, () => undefined), 60_000, []);
+  useRepeated(load, 5_000, []);
+  useRepeated(() => rightsOn("group", group).then((one) => { rights.value = one; }, () => undefined), 60_000, []);
   const seen = found.value, sorted = [...rows.value].sort((a, b) => (lagOf(b) ?? 0) - (lagOf(a) ?? 0) || a.topic.localeCompare(b.topic) || a.partition - b.partition);
   const partitions = useParts(sorted), members = useParts(seen?.members ?? [], 100);
+  const { unknown } = lagOfAll(rows.value), least = unknown ? `, at least: that of ${number(unknown)} ${unknown === 1 ? "partition" : "partitions"} is unknown` : "";
   const idle = seen !== null && seen.members.length === 0, mayReset = rights.value.includes("read"), mayDelete = rights.value.includes("delete");
   return <><h1>Group {visible(group)}</h1><Problem text={error.value} />
     {seen && <p><span class={seen.phase === "Stable" ? "ok" : ""}>{seen.phase}</span>, {seen.kind} protocol{seen.assignor && `, ${seen.assignor}`}, epoch {seen.epoch}, coordinated by <a href={link("brokers", seen.coordinator)}>broker {seen.coordinator}</a></p>}
-    {seen && <Chart title="Lag (records)" names={["lag"]} data={lags.value} of={number} />}
+    {seen && <Chart title={`Lag (records)${least}`} names={["lag"]} data={lags.value} of={number} />}
     <h2>Partitions</h2>{seen && rows.value.length === 0 && <p class="dim">It has committed no offset and reads no topic.</p>}
     {rows.value.length > 0 && <Table label="Partitions" heads={["Topic", "#Partition", "#Committed", "#End", "#Lag", "Read by"]}>{partitions.shown.map((each) =>
       <tr key={`${each.topic}:${each.partition}`}><td><a href={link("topics", each.topic)}>{visible(each.topic)}</a></td><td class="n">{each.partition}</td>
@@ -124,9 +124,9 @@ function Reset({ group, rows, allowed, why, done }: Reset) {
   };
   const parts = useParts(plan.value ?? []), changed = changes(plan.value ?? []).length;
   const amount = { offset: ["Offset", "0"], shift: ["Offsets to add", "-100"], time: ["Time (UTC)", "2026-01-31T12:00"] }[kind.value as string];
-  return <><h2>Reset offsets</h2>{!allowed && <p class="dim">{why}</p>}<form onSubmit={show}>
+  return <><h2>Reset offsets</h2>{!allowed && <p class="dim">{why}</p>}<form onSubmit={show} onInput={() => { plan.value = null; }}>
     <label>Topics<select name="topic" disabled={!allowed}><option value="">all</option>{topics.slice(0, 1_000).map((each) => <option value={each} key={each}>{visible(each, 100)}</option>)}</select></label>
-    <label>To<select name="to" disabled={!allowed} value={kind.value} onChange={(event) => { kind.value = event.currentTarget.value as Wish["to"]; plan.value = null; }}>
+    <label>To<select name="to" disabled={!allowed} value={kind.value} onChange={(event) => { kind.value = event.currentTarget.value as Wish["to"]; }}>
       <option value="earliest">the earliest record</option><option value="latest">the end</option><option value="time">a time</option>
       <option value="offset">an offset</option><option value="shift">some offsets further</option></select></label>
     {amount && <label>{amount[0]}<input name="amount" required placeholder={amount[1]} disabled={!allowed} /></label>}

@@ -122,3 +122,17 @@ export function progress(left: number | null, log: Log | undefined): number | nu
   const records = log.log_end_offset - log.log_start_offset;
   return records <= 0 ? 1 : Math.min(1, Math.max(0, 1 - left / records));
 }
+const ATTEMPTS = 5, PAUSE_MS = 500;
+// Cancels moves. The controller refuses all of them if one has just ended: those that still move are sent again.
+export async function cancelled<T extends { partition: number }>(some: T[], cancel: (some: T[]) => Promise<unknown>, moving: () => Promise<{ partition: number }[]>,
+  pause = () => new Promise<unknown>((wake) => setTimeout(wake, PAUSE_MS))): Promise<void> {
+  let left = some;
+  for (let attempt = 1; left.length > 0; attempt += 1) {
+    try { await cancel(left); return; } catch (failed) {
+      if ((failed as { code?: string }).code !== "NO_REASSIGNMENT_IN_PROGRESS" || attempt === ATTEMPTS) throw failed;
+    }
+    if (attempt > 1) await pause(); // This broker has yet to see the end.
+    const numbers = new Set((await moving()).map((one) => one.partition));
+    left = left.filter((one) => numbers.has(one.partition));
+  }
+}

@@ -3,7 +3,7 @@ import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ask, session } from "./api";
 import { Problem, Table, useParts, useRepeated } from "./parts";
-import { changes, copied, partitionsOf, planned, progress, recordsLeft, type Move, type Placed } from "./moves";
+import { cancelled, changes, copied, partitionsOf, planned, progress, recordsLeft, type Move, type Placed } from "./moves";
 import { ago, number, rate, share, size, visible } from "./text";
 import { byteRate } from "./units";
 
@@ -15,23 +15,24 @@ interface Shown { topic: string; partitions: Partition[]; stored: Stored[]; rene
 const THROTTLE = "reassignment_throttle_bytes_per_second", LIMITS = "/v1/brokers/default/configs", MOVES = "/v1/reassignments", NO = "You may not alter the cluster.";
 const may = (right: string) => session.value?.cluster.includes(right) ?? false;
 
+const movesOf = async (topic: string, query: string) => (await ask<{ partitions: Moving[] }>(`${MOVES}${query}`)).partitions.filter((one) => one.topic === topic);
+
 // The moves of this topic that are in progress. Leaders are asked how far they are only while there are some.
 function useMoves(topic: string, renew: unknown, again: () => Promise<void>): { moving: Signal<Moving[]>; ended: Signal<string>; error: Signal<string>; load: (begun?: boolean) => Promise<void> } {
   const moving = useSignal<Moving[]>([]), ended = useSignal(""), error = useSignal(""), busy = useRef(false);
-  const found = async (query: string) => (await ask<{ partitions: Moving[] }>(`${MOVES}${query}`)).partitions.filter((one) => one.topic === topic);
   const load = async (begun = false) => {
     if (busy.current || !may("describe")) return;
     busy.current = true;
     try {
-      const before = moving.value.length, some = before > 0 || (await found("?consistency=local")).length > 0;
-      const now = some ? await found("") : [];
+      const before = moving.value.length, some = before > 0 || (await movesOf(topic, "?consistency=local")).length > 0;
+      const now = some ? await movesOf(topic, "") : [];
       if (begun || now.length !== before) await again();
       moving.value = now;
       if (moving.value.length) ended.value = ""; else if (before || begun) ended.value = "No replica of this topic moves any more.";
       error.value = "";
     } catch (failed) { error.value = (failed as Error).message; } finally { busy.current = false; }
   };
-  useRepeated(() => { if (moving.value.length) void load(); }, 2_000, []);
+  useRepeated(() => { if (moving.value.length) return load(); }, 2_000, []);
   useEffect(() => { void load(); }, [renew]);
   return { moving, ended, error, load };
 }
@@ -59,7 +60,8 @@ function Progress({ moving, partitions, stored, limit, load }: InProgress) {
     busy.value = true; error.value = "";
     work.then(load).catch((failed: Error) => { error.value = failed.message; }).finally(() => { busy.value = false; });
   };
-  const cancel = (some: Moving[]) => act(ask(MOVES, "POST", { partitions: some.map(({ topic, partition }) => ({ topic, partition, replicas: null })) }));
+  const send = (some: Moving[]) => ask(MOVES, "POST", { partitions: some.map(({ topic, partition }) => ({ topic, partition, replicas: null })) });
+  const cancel = (some: Moving[]) => act(cancelled(some, send, () => movesOf(some[0]!.topic, "?consistency=local")));
   const leaders = new Map(partitions.map((one) => [one.partition, one.leader]));
   const logs = new Map(stored.map((one) => [`${one.broker}:${one.partition}`, one]));
   const leaderLog = (one: Moving) => logs.get(`${leaders.get(one.partition)}:${one.partition}`);
@@ -82,9 +84,8 @@ interface Planned { moves: Move[]; count: number; throttle: number | null }
 interface Planning { topic: string; partitions: Partition[]; moving: Moving[]; limit: number | null | undefined; done: () => Promise<void> }
 function Plan({ topic, partitions, moving, limit, done }: Planning) {
   const brokers = useSignal<Broker[]>([]), chosen = useSignal<number[] | null>(null), plan = useSignal<Planned | null>(null), error = useSignal(""), told = useSignal(""), busy = useSignal(false);
-  useRepeated(() => {
-    ask<{ brokers: Broker[] }>("/v1/brokers?consistency=local").then((one) => { brokers.value = one.brokers; }, (failed: Error) => { error.value = failed.message; });
-  }, 20_000, []);
+  useRepeated(() => ask<{ brokers: Broker[] }>("/v1/brokers?consistency=local").then(
+    (one) => { brokers.value = one.brokers; }, (failed: Error) => { error.value = failed.message; }), 20_000, []);
   const moves = new Map(moving.map((one) => [one.partition, one]));
   const placed = partitions.map((one): Placed => moves.get(one.partition) ?? { partition: one.partition, replicas: one.replicas, adding: [], removing: [] });
   const now = [...new Set(placed.flatMap((one) => one.replicas.filter((broker) => !one.removing.includes(broker))))], ticked = chosen.value ?? now;

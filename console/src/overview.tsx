@@ -1,4 +1,4 @@
-import { cluster, history, trouble, type Node } from "./live";
+import { cluster, history, refusal, type Node } from "./live";
 import { Chart, link } from "./parts";
 import { number, rate, share, size, visible } from "./text";
 
@@ -7,11 +7,10 @@ function state(node: Node) {
 }
 export function Overview() {
   const now = cluster.value;
-  if (!now) return <><h1>Overview</h1><p role="status">{trouble.value || "Reading the cluster's state."}</p></>;
+  if (!now) return <><h1>Overview</h1><p role="status">{refusal.value || "Reading the cluster's state."}</p></>;
   const late = now.groups.filter((each) => each.lag_records > 0).slice(0, 10);
   const bytes = history.value.map((one) => [one[0]!, one[1]!, one[2]!]), records = history.value.map((one) => [one[0]!, one[3]!, one[4]!]);
   return <><h1>Cluster {now.cluster_id}: <span class={now.level === "healthy" ? "ok" : now.level} id="level">{now.level}</span></h1>
-    {trouble.value && <div class="alert warning" role="status"><p>{trouble.value}</p></div>}
     <div aria-live="polite">{now.alerts.map((each) =>
       <div class={`alert ${now.level}`} key={each.text}><strong>{each.text}</strong><p>{each.advice}</p></div>)}</div>
     <div class="tiles">

@@ -24,23 +24,30 @@ export interface Pages<T> {
 // One page of a listing of the API. Pages before it are remembered by the name that they begin after.
 export function usePages<T>(path: string, key: string, query: Record<string, string> = {}, renew: unknown = 0): Pages<T> {
   const found = useSignal<Listing<T> | null>(null), error = useSignal(""), contains = useSignal(""), starts = useSignal<string[]>([""]);
-  const asked = useRef(0), more = JSON.stringify(query);
+  const asked = useRef<{ query: string; stop: AbortController } | null>(null), begun = useRef(false), more = JSON.stringify(query);
   const again = () => {
-    const own = asked.current += 1, after = starts.value.at(-1)!;
-    const wanted = new URLSearchParams({ ...query, limit: String(PAGE) });
+    const wanted = new URLSearchParams({ ...query, limit: String(PAGE) }), after = starts.value.at(-1)!;
     if (contains.value) wanted.set("contains", contains.value);
     if (after) wanted.set("after", after);
-    ask<Record<string, unknown>>(`${path}?${wanted}`).then((answer) => {
+    const own = { query: String(wanted), stop: new AbortController() };
+    asked.current?.stop.abort();
+    asked.current = own;
+    ask<Record<string, unknown>>(`${path}?${own.query}`, "GET", undefined, own.stop.signal).then((answer) => {
       if (own !== asked.current) return; // A later request is under way.
       found.value = { rows: answer[key] as T[], matching: Number(answer.matching), next: String(answer.next ?? "") };
       error.value = "";
-    }, (failed: Error) => { if (own === asked.current) error.value = failed.message; });
+    }, (failed: Error) => { if (own === asked.current) error.value = failed.message; }).finally(() => { if (own === asked.current) asked.current = null; });
   };
-  useEffect(() => { starts.value = [""]; }, [contains.value, more]);
+  useEffect(() => { if (starts.value.length > 1) starts.value = [""]; }, [contains.value, more]);
   useEffect(() => {
     const timer = setTimeout(again, contains.value ? 200 : 0);
     return () => clearTimeout(timer);
-  }, [contains.value, more, starts.value, renew]);
+  }, [contains.value, more, starts.value]);
+  useEffect(() => {
+    if (begun.current && !asked.current) again(); // An answer may take longer than the time between two renewals.
+    begun.current = true;
+  }, [renew]);
+  useEffect(() => () => { asked.current?.stop.abort(); asked.current = null; }, []);
   return { found, error, contains, again, starts,
     forth: () => { if (found.value?.next) starts.value = [...starts.value, found.value.next]; },
     back: () => { if (starts.value.length > 1) starts.value = starts.value.slice(0, -1); } };
@@ -101,11 +108,17 @@ export function Chart({ title, names, data, of }: { title: string; names: string
   return <figure class="chart"><figcaption>{title} <span class="dim">{now}</span></figcaption>
     <div ref={holder} role="img" aria-label={`${title}: ${now}`} /></figure>;
 }
-// Repeats a request while the page is open and visible.
-export function useRepeated(load: () => void, ms: number, on: unknown[]): void {
+// Repeats a request while the page is open and visible, but not before the last one has ended.
+export function useRepeated(load: () => unknown, ms: number, on: unknown[]): void {
   useEffect(() => {
-    load();
-    const timer = setInterval(() => { if (!document.hidden) load(); }, ms);
+    let busy = false;
+    const round = async () => {
+      if (busy) return;
+      busy = true;
+      try { await load(); } finally { busy = false; }
+    };
+    void round();
+    const timer = setInterval(() => { if (!document.hidden) void round(); }, ms);
     return () => clearInterval(timer);
   }, on);
 }

@@ -31,3 +31,8 @@ export const changes = (steps: Step[]) => steps.filter((one) => one.before !== o
 export function lagOf(one: { committed: number | null; start: number; end: number }): number | null {
   return one.committed === null || one.end < 0 ? null : Math.max(0, one.end - Math.max(one.committed, one.start));
 }
+// The lag of all rows; of those with an error it is unknown, so that all have at least these records.
+export function lagOfAll(rows: (Place & { error: string })[]): { records: number; unknown: number } {
+  const known = rows.filter((one) => !one.error);
+  return { records: known.reduce((sum, one) => sum + (lagOf(one) ?? 0), 0), unknown: rows.length - known.length };
+}

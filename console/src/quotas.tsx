@@ -15,7 +15,7 @@ const kindOf = (name: string): Kind => (name === "*" || name === "" ? name : "na
 export function Quotas() {
   const found = useSignal<Listed | null>(null), error = useSignal(""), filter = useSignal(""), edited = useSignal<Quota | null>(null), plan = useSignal<Planned | null>(null), told = useSignal("");
   const load = () => ask<Listed>("/v1/quotas").then((one) => { found.value = one; error.value = ""; }, (failed: Error) => { error.value = failed.message; });
-  useRepeated(() => void load(), 30_000, []);
+  useRepeated(load, 30_000, []);
   const all = found.value?.quotas ?? [], wanted = filter.value.toLowerCase();
   const listed = all.filter((one) => `${one.user}\n${one.client_id}`.toLowerCase().includes(wanted)), parts = useParts(listed, 100);
   const round = useSignal(0), edit = (one: Quota | null) => { edited.value = one; plan.value = null; told.value = ""; round.value += 1; };

@@ -1,9 +1,10 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
-import { ask, rightsOn, token } from "./api";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { ApiError, ask, rightsOn, send, token } from "./api";
 import type { Job, Row } from "./decoder";
 import type { Filter } from "./filter";
 import { headersOf } from "./headers";
+import { indented } from "./json";
 import { copy, link, offer, Problem } from "./parts";
 import { fileName, number, printable, size, visible, when } from "./text";
 
@@ -11,6 +12,10 @@ declare const WORKER: string;
 const KEPT = 20_000, LINE = 24, KEPT_CHARACTERS = 64e6, DRAWN = 60, PAGE_LINES = 20;
 const urlOf = (topic: string, query: URLSearchParams) => `/v1/topics/${encodeURIComponent(topic)}/records?${query}`;
 interface Message { rows?: Row[]; seen?: number; error?: string; done?: boolean; bytes?: Uint8Array<ArrayBuffer> }
+
+// Why the worker ended. The name of its script changes with each release.
+const failing = () => send(`/console/${WORKER}`).then(() => "The records cannot be decoded in this browser.",
+  (failed: ApiError) => (failed.status === 404 ? "The broker was upgraded: reload the page." : failed.message));
 
 export function RecordsPage({ topic }: { topic: string }) {
   const rows = useRef<Row[]>([]), held = useRef(0), worker = useRef<Worker | null>(null), list = useRef<HTMLDivElement>(null);
@@ -44,7 +49,7 @@ export function RecordsPage({ topic }: { topic: string }) {
     state.value = tail ? "tailing" : "reading";
     const own = worker.current = new Worker(`/console/${WORKER}`, { type: "module" });
     let drawn = false, latest = 0;
-    own.onerror = () => { error.value = "The records cannot be decoded in this browser."; stop(); };
+    own.onerror = () => { if (own === worker.current) { stop(); void failing().then((why) => { error.value = why; }); } };
     own.onmessage = ({ data }: MessageEvent<Message>) => {
       if (own !== worker.current) return;
       if (data.error) { error.value = data.error; stop(); return; }
@@ -52,7 +57,6 @@ export function RecordsPage({ topic }: { topic: string }) {
       latest = data.seen ?? latest;
       if (!drawn) requestAnimationFrame(() => {
         drawn = false; version.value += 1; seen.value = latest;
-        if (tail && list.current) list.current.scrollTop = rows.current.length * LINE;
       });
       drawn = true;
       if (data.done) { seen.value = latest; version.value += 1; stop(); }
@@ -70,7 +74,7 @@ export function RecordsPage({ topic }: { topic: string }) {
     if ((index + 2) * LINE > view.scrollTop + view.clientHeight) view.scrollTop = (index + 2) * LINE - view.clientHeight;
   };
   const download = () => offer(`${fileName(topic)}.ndjson`, rows.current.map((each) => `${JSON.stringify(plain(each))}\n`), "application/x-ndjson");
-  void version.value;
+  useLayoutEffect(() => { if (state.value === "tailing" && list.current) list.current.scrollTop = rows.current.length * LINE; }, [version.value]); // After the new height.
   const first = Math.max(0, Math.floor(top.value / LINE) - 10), shown = rows.current.slice(first, first + DRAWN);
   const idOf = (each: Row) => `record-${each.partition}-${each.offset}`;
   return <><h1>Records of <a href={link("topics", topic)}>{topic}</a></h1>
@@ -107,11 +111,11 @@ function Detail({ row, topic }: { row: Row; topic: string }) {
     ask<{ headers: Header[] }[]>(urlOf(topic, new URLSearchParams({ ...one, format: "json", columns: "headers" }))).then(
       ([found]) => { headers.value = found?.headers ?? []; }, (failed: Error) => { error.value = failed.message; });
   }, []);
-  let value = row.value;
-  if (row.kind === "json" && !row.cut) try { value = JSON.stringify(JSON.parse(value!), null, 2); } catch { /* It stays text. */ }
+  const value = row.kind === "json" && !row.cut ? indented(row.value!) : row.value;
   const take = (what: string, text: string) => copy(text).then(() => { told.value = `The ${what} is copied.`; }, () => { error.value = "The browser does not allow copying."; });
   const download = () => {
     const worker = new Worker(`/console/${WORKER}`, { type: "module" });
+    worker.onerror = () => { worker.terminate(); void failing().then((why) => { error.value = why; }); };
     worker.onmessage = ({ data }: MessageEvent<Message>) => {
       if (data.bytes) offer(fileName(topic, row.partition, row.offset), [data.bytes], "application/octet-stream");
       if (data.error) error.value = data.error;

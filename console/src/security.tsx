@@ -21,20 +21,20 @@ function Mode() {
       : <p class="warning">Access rules are not enforced: everyone who reaches a broker may do everything.</p>;
 }
 function Users() {
-  const changed = useSignal(0), chosen = useSignal(""), error = useSignal(""), told = useSignal("");
-  const pages = usePages<User>("/v1/users", "users", {}, changed.value);
+  const chosen = useSignal(""), error = useSignal(""), told = useSignal("");
+  const pages = usePages<User>("/v1/users", "users", {});
   const put = (event: SubmitEvent) => {
     event.preventDefault();
     const form = event.target as HTMLFormElement, given = new FormData(form), user = String(given.get("user"));
     told.value = error.value = "";
     ask(`/v1/users/${encodeURIComponent(user)}`, "PUT", { password: String(given.get("password")) }).then(
-      () => { told.value = `${visible(user)} has this password now.`; changed.value += 1; }, (failed: Error) => { error.value = failed.message; }).finally(() => { form.reset(); });
+      () => { told.value = `${visible(user)} has this password now.`; pages.again(); }, (failed: Error) => { error.value = failed.message; }).finally(() => { form.reset(); });
   };
   return <><h2>Users</h2><Pager pages={pages} what="users" />
     <Table label="Users" heads={["User", "Mechanisms", ""]}>{pages.found.value?.rows.map((each) => <tr key={each.user}><td>{visible(each.user)}</td><td>{each.mechanisms.join(", ") || each.mechanism}</td>
       <td><button type="button" disabled={!may()} title={may() ? "" : NO} onClick={() => { chosen.value = each.user; }}>Delete…</button></td></tr>)}</Table>
     {chosen.value && <Confirm key={chosen.value} name={chosen.value} what={`Type ${visible(chosen.value)}`} text="Delete the user" allowed={may()} why={NO}
-      act={() => ask(`/v1/users/${encodeURIComponent(chosen.value)}`, "DELETE")} done={() => { chosen.value = ""; changed.value += 1; }} />}
+      act={() => ask(`/v1/users/${encodeURIComponent(chosen.value)}`, "DELETE")} done={() => { chosen.value = ""; pages.again(); }} />}
     <form onSubmit={put}><label>User<input name="user" required disabled={!may()} autocomplete="off" /></label>
       <label>New password<input name="password" type="password" required minLength={8} disabled={!may()} autocomplete="new-password" /></label>
       <button type="submit" disabled={!may()} title={may() ? "" : NO}>Create, or change the password</button></form>
@@ -49,7 +49,7 @@ function Rules() {
   const rules = useSignal<Rule[]>([]), matching = useSignal(0), error = useSignal(""), principal = useSignal(""), chosen = useSignal<Rule | null>(null);
   const load = () => {
     const query = new URLSearchParams({ limit: String(MOST_RULES), ...(principal.value ? { principal: principal.value } : {}) });
-    ask<{ acls: Rule[]; matching: number }>(`/v1/acls?${query}`).then((one) => { rules.value = one.acls; matching.value = one.matching; error.value = ""; }, (failed: Error) => { error.value = failed.message; });
+    return ask<{ acls: Rule[]; matching: number }>(`/v1/acls?${query}`).then((one) => { rules.value = one.acls; matching.value = one.matching; error.value = ""; }, (failed: Error) => { error.value = failed.message; });
   };
   useRepeated(load, 30_000, [principal.value]);
   const add = (event: SubmitEvent) => {

@@ -1,16 +1,11 @@
 import { useSignal, type Signal } from "@preact/signals";
-import { ask, session } from "./api";
+import { ask, askExactly, session } from "./api";
 import { link, Problem, Table, useRepeated } from "./parts";
+import { typed, type Value } from "./setting";
 import { meaning, visible } from "./text";
 
-export type Value = string | number | boolean | string[] | null;
 export interface Setting { name: string; value: Value; source: string; default: Value; is_dynamic: boolean }
 export const shownValue = (value: Value) => (value === null ? "–" : Array.isArray(value) ? value.map((each) => visible(each)).join(", ") || "none" : value === "" ? "empty" : visible(String(value)));
-// A value as it is typed: numbers and booleans are sent as such.
-export function typed(text: string, like: Value): Value {
-  if (typeof like === "boolean" && /^(true|false)$/.test(text)) return text === "true";
-  return typeof like === "number" && text.trim() && Number.isFinite(Number(text)) ? Number(text) : text;
-}
 interface Shown { label: string; settings: Signal<Setting[]>; may: boolean; why: string; own: string; change: (name: string, value: Value) => Promise<unknown> }
 // Settings in force. Those that a request changes can be edited; `own` is the source whose value can be removed.
 export function Settings({ label, settings, may, why, own, change }: Shown) {
@@ -36,11 +31,10 @@ export function Settings({ label, settings, may, why, own, change }: Shown) {
 export function SettingsPage({ broker }: { broker: number | null }) {
   const brokers = useSignal<number[]>([]), settings = useSignal<Setting[]>([]), error = useSignal(""), all = useSignal(false);
   const id = broker ?? session.value!.broker_id;
-  const load = () => ask<{ settings: Setting[] }>(`/v1/brokers/${id}/settings`).then((one) => { settings.value = one.settings; error.value = ""; }, (failed: Error) => { error.value = failed.message; });
-  useRepeated(() => void load(), 20_000, [id]);
-  useRepeated(() => {
-    ask<{ brokers: { broker_id: number }[] }>("/v1/brokers?consistency=local").then((one) => { brokers.value = one.brokers.map((each) => each.broker_id); }, () => undefined);
-  }, 60_000, []);
+  const load = () => askExactly<{ settings: Setting[] }>(`/v1/brokers/${id}/settings`).then((one) => { settings.value = one.settings; error.value = ""; }, (failed: Error) => { error.value = failed.message; });
+  useRepeated(load, 20_000, [id]);
+  useRepeated(() => ask<{ brokers: { broker_id: number }[] }>("/v1/brokers?consistency=local").then(
+    (one) => { brokers.value = one.brokers.map((each) => each.broker_id); }, () => undefined), 60_000, []);
   const may = session.value?.cluster.includes("alter_configs") ?? false;
   const change = async (name: string, value: Value) => {
     await ask(`/v1/brokers/${all.value ? "default" : id}/configs`, "PATCH", { configs: { [name.replace(/^topic\./, "")]: value } });

@@ -1,11 +1,12 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { ask, rightsOn, session } from "./api";
-import { cluster } from "./live";
+import { ask, askExactly, rightsOn, session } from "./api";
+import { cluster, renewal } from "./live";
 import { Moves, type Stored } from "./moving";
 import { Confirm, link, Pager, Problem, Table, useParts, usePages, useRepeated } from "./parts";
-import { Settings, type Setting, type Value } from "./settings";
-import { number, size } from "./text";
+import type { Value } from "./setting";
+import { Settings, type Setting } from "./settings";
+import { number, rate, size } from "./text";
 
 interface Partition { partition: number; leader: number; replicas: number[]; isr: number[] }
 interface Topic { topic: string; partitions: Partition[]; internal: boolean }
@@ -13,7 +14,7 @@ const path = (topic: string) => `/v1/topics/${encodeURIComponent(topic)}`;
 
 export function TopicsPage() {
   const error = useSignal("");
-  const pages = usePages<Topic>("/v1/topics", "topics", { consistency: "local" }, cluster.value?.metadata_offset);
+  const pages = usePages<Topic>("/v1/topics", "topics", { consistency: "local" }, renewal());
   const create = (event: SubmitEvent) => {
     event.preventDefault();
     const given = new FormData(event.target as HTMLFormElement), name = String(given.get("topic"));
@@ -33,25 +34,29 @@ export function TopicsPage() {
       return <tr key={each.topic}><td><a href={link("topics", each.topic)}>{each.topic}</a>{each.internal && <span class="dim"> internal</span>}</td>
         <td class="n">{number(each.partitions.length)}</td><td class="n">{each.partitions[0]?.replicas.length}</td>
         <td class={lacking ? "warning" : "ok"}>{lacking ? `${number(lacking)} lack a replica` : "all"}</td>
-        <td class="n">{number(traffic?.records_in_per_s ?? 0)}/s</td><td class="n">{size(traffic?.bytes_in_per_s ?? 0)}/s</td></tr>;
+        <td class="n">{traffic ? `${number(traffic.records_in_per_s)}/s` : "–"}</td><td class="n">{rate(traffic?.bytes_in_per_s)}</td></tr>;
     })}</Table></>;
 }
 export function TopicPage({ topic }: { topic: string }) {
   const found = useSignal<Topic | null>(null), stored = useSignal<Stored[]>([]), error = useSignal(""), gone = useSignal(false);
   const rights = useSignal<string[]>([]), settings = useSignal<Setting[]>([]), troubled = useSignal(false);
-  const changed = cluster.value?.metadata_offset;
+  const changed = renewal(), unread = useSignal("");
   const fail = (failed: Error) => { if (!gone.value) error.value = failed.message; };
   const load = async () => {
     if (gone.value) return;
-    const [one, all] = await Promise.all([ask<Topic>(`${path(topic)}?consistency=local`), ask<{ settings: Setting[] }>(`${path(topic)}/settings?consistency=local`)]);
+    const [one, all] = await Promise.all([ask<Topic>(`${path(topic)}?consistency=local`), askExactly<{ settings: Setting[] }>(`${path(topic)}/settings?consistency=local`)]);
     found.value = one; settings.value = all.settings; error.value = "";
   };
   useEffect(() => {
     load().catch(fail);
     rightsOn("topic", topic).then((one) => { rights.value = one; }, fail);
   }, [changed]);
-  useRepeated(() => {
-    if (!gone.value) ask<{ replicas: Stored[] }>(`/console/api/topics/${encodeURIComponent(topic)}`).then((one) => { stored.value = one.replicas; }, () => undefined);
+  useRepeated(async () => {
+    if (gone.value) return;
+    try {
+      stored.value = (await ask<{ replicas: Stored[] }>(`/console/api/topics/${encodeURIComponent(topic)}`)).replicas;
+      unread.value = "";
+    } catch (failed) { if (!gone.value) unread.value = `Offsets and sizes may be old: ${(failed as Error).message}`; }
   }, 5_000, []);
   const may = (right: string) => rights.value.includes(right);
   const mayDelete = may("delete") && !found.value?.internal, mayAlter = may("alter") && !found.value?.internal;
@@ -70,7 +75,7 @@ export function TopicPage({ topic }: { topic: string }) {
   const parts = useParts(troubled.value ? every.filter(lacks) : every);
   return <><h1>Topic {topic}</h1><Problem text={error.value} />
     {may("read") ? <p><a href={link("topics", topic, "records")}>Browse its records, or produce one</a></p> : <p class="dim">You may not read its records.</p>}
-    <h2>Partitions</h2><p class="dim">Filled: the leader. Dashed: a replica that is not in sync.</p>
+    <h2>Partitions</h2><p class="dim">Filled: the leader. Dashed: a replica that is not in sync.</p><Problem text={unread.value} />
     {count > 0 && <label class="check"><input type="checkbox" checked={troubled.value} onChange={(event) => { troubled.value = event.currentTarget.checked; }} /> Only the {number(count)} that lack a replica</label>}
     <Table label="Partitions" heads={["Partition", "Replicas on brokers", "#Start", "#End", "#Size"]}>{parts.shown.map((each) => {
       const log = logs.get(`${each.leader}:${each.partition}`);

@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { ask, session } from "./api";
-import { cluster } from "./live";
+import { clusterTime, renewal } from "./live";
 import { Confirm, link, Pager, Table, usePages } from "./parts";
 import { ago, number, visible, when } from "./text";
 
@@ -18,8 +18,8 @@ export function stateOf(one: Transaction, now: number): { words: string; bad: bo
 }
 export function TransactionsPage() {
   const state = useSignal("open"), chosen = useSignal("");
-  const now = cluster.value?.at_ms ?? Date.now();
-  const pages = usePages<Transaction>("/v1/transactions", "transactions", { scope: "cluster", state: state.value }, Math.floor(now / 4_000));
+  const now = clusterTime();
+  const pages = usePages<Transaction>("/v1/transactions", "transactions", { scope: "cluster", state: state.value }, `${Math.floor(now / 4_000)} ${renewal()}`);
   const selected = pages.found.value?.rows.find((one) => one.transactional_id === chosen.value);
   return <><h1>Transactions</h1><div class="row"><label>Show<select name="state" value={state.value} onChange={(event) => { state.value = event.currentTarget.value; chosen.value = ""; }}>
       <option value="open">open transactions</option><option value="all">all transactional ids</option></select></label></div>

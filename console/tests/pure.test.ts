@@ -1,13 +1,16 @@
 // The parts of the console that do no IO. `npm test` runs them with Node's own runner.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { begun, grown, indented, lacking, merged, type Answer, type Entry } from "../src/audited";
+import { begun, grown, lacking, merged, type Answer, type Entry } from "../src/audited";
+import { decoded, SHOWN } from "../src/bytes";
 import { wants } from "../src/filter";
 import { happened, known, remembered, type Sample } from "../src/happenings";
 import { headersOf } from "../src/headers";
-import { changes as changedMoves, copied, partitionsOf, planned as planMoves, progress, recordsLeft, type Placed, type Wish as MoveWish } from "../src/moves";
-import { changes, lagOf, planned, type Place } from "../src/plan";
+import { exact, indented } from "../src/json";
+import { cancelled, changes as changedMoves, copied, partitionsOf, planned as planMoves, progress, recordsLeft, type Placed, type Wish as MoveWish } from "../src/moves";
+import { changes, lagOf, lagOfAll, planned, type Place } from "../src/plan";
 import { limitsOf, planned as plannedQuota, removal, shown, typed, whose } from "../src/quota";
+import { typed as typedValue } from "../src/setting";
 import { ago, fileName, meaning, printable, size, visible, when } from "../src/text";
 import { amount, byteRate, megabytes } from "../src/units";
 
@@ -211,6 +214,55 @@ test("brokers without an audit log are named", () => {
   assert.deepEqual(lacking([{ ...begun(1), kept: "none" }, { ...begun(2), kept: "none" }]), ["No broker keeps an audit log. It needs security.authorizer and security.audit_file."]);
   const some = lacking([{ ...begun(1), kept: "none" }, { ...begun(2), kept: "file" }, { ...begun(3), error: "gone" }, { ...begun(4), kept: "log" }]);
   assert.deepEqual(some.map((one) => one.slice(0, 30)), ["Broker 3: gone", "Broker 4: the audit log goes t", "Broker 1: there is no audit lo"]);
+});
+test("indented JSON has every literal as it was written", () => {
   assert.equal(indented('{"a":1}'), '{\n  "a": 1\n}');
   assert.equal(indented("{torn"), "{torn");
+  assert.equal(indented('{"id": 9007199254740993, "price":1.10,"id":1e400,"e":[ ],"o":{}, "t":"a\\"{,\\u0041"}'),
+    '{\n  "id": 9007199254740993,\n  "price": 1.10,\n  "id": 1e400,\n  "e": [],\n  "o": {},\n  "t": "a\\"{,\\u0041"\n}');
+  const plain = { a: [1, [true, null], { b: "x y", c: [] }], d: "" };
+  assert.equal(indented(JSON.stringify(plain)), JSON.stringify(plain, null, 2));
+});
+test("indenting a value of 64 kB is bounded, however deep it is", () => {
+  assert.ok(indented("[".repeat(32_768) + "]".repeat(32_768)).length < 20_000_000);
+  assert.equal(indented(JSON.stringify("\\".repeat(30_000))), JSON.stringify("\\".repeat(30_000)));
+});
+test("whole numbers that a script cannot hold are read as text, and saved so", () => {
+  assert.deepEqual(exact('{"a":9223372036854775807,"b":[-9223372036854775807,5,1.5],"9223372036854775807":"9223372036854775807"}'),
+    { a: "9223372036854775807", b: ["-9223372036854775807", 5, 1.5], "9223372036854775807": "9223372036854775807" });
+  assert.deepEqual([typedValue("9223372036854775807", 5), typedValue(" 7 ", 5), typedValue("7", "x"), typedValue("true", false), typedValue("1.5", 2), typedValue("many", 5)],
+    ["9223372036854775807", 7, "7", true, 1.5, "many"]);
+});
+test("a large text is cut at a character, in every language", () => {
+  for (const each of ["x", "\u00e9", "\u2603", "\u{1f600}"]) for (let before = 0; before < 4; before += 1) {
+    const data = new TextEncoder().encode("a".repeat(before) + each.repeat(SHOWN)), { shown, kind } = decoded(data);
+    assert.equal(kind, "text");
+    assert.ok(new TextEncoder().encode(shown!).length > SHOWN - 4 && (("a".repeat(before) + each.repeat(SHOWN)).startsWith(shown!)));
+  }
+});
+test("bytes that are no text are shown by number, and a text of JSON is told", () => {
+  assert.deepEqual(decoded(new Uint8Array([255, 0])), { shown: "ff 00", kind: "hex" });
+  assert.deepEqual([decoded(null), decoded(new TextEncoder().encode(" [1]"))], [{ shown: null, kind: "null" }, { shown: " [1]", kind: "json" }]);
+  assert.equal(decoded(new TextEncoder().encode(`["${"\u2603".repeat(SHOWN)}"]`)).kind, "json");
+  for (const one of [0x80, 0xff]) assert.equal(decoded(new Uint8Array(2 * SHOWN).fill(one)).kind, "hex");
+  assert.equal(decoded(new Uint8Array([0xe2, 0x98])).kind, "hex");
+});
+test("the lag of a group counts at least what is known", () => {
+  const row = (error: string, end = 100) => ({ ...place({ end }), error });
+  assert.deepEqual(lagOfAll([row(""), row("")]), { records: 100, unknown: 0 });
+  assert.deepEqual(lagOfAll([row(""), row("the leader does not answer", -1)]), { records: 50, unknown: 1 });
+});
+test("moves that end while they are cancelled do not keep others from it", async () => {
+  const ended = Object.assign(new Error("t-0 is not being reassigned"), { code: "NO_REASSIGNMENT_IN_PROGRESS" });
+  const sent: number[][] = [], all = [0, 1, 2].map((partition) => ({ partition }));
+  const cancel = async (some: { partition: number }[]) => { sent.push(some.map((one) => one.partition)); if (some.length > 1) throw ended; };
+  const lists = [[1, 2], [2]];
+  await cancelled(all, cancel, async () => lists.shift()!.map((partition) => ({ partition })), async () => undefined);
+  assert.deepEqual(sent, [[0, 1, 2], [1, 2], [2]]);
+  await cancelled(all, cancel, async () => [], async () => undefined);
+  assert.equal(sent.length, 4);
+  await assert.rejects(cancelled(all, cancel, async () => all, async () => undefined), ended);
+  assert.equal(sent.length, 9);
+  const other = new Error("no controller");
+  await assert.rejects(cancelled(all, async () => { throw other; }, async () => all, async () => undefined), other);
 });

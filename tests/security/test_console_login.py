@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 from secured_support import PASSWORDS, basic, secured
 
 from raftlog import Admin, Security
@@ -174,3 +174,26 @@ async def test_the_pages_work_with_tls_and_a_login(tmp_path: Path):
             await page.get_by_role("link", name="Security").click()
             await expect(page.get_by_role("region", name="Users")).to_contain_text("admin")
             await expect(page.get_by_text("Access rules are enforced")).to_be_visible()
+
+
+@pytest.mark.console
+async def test_an_expired_session_is_told_and_a_late_answer_does_not_end_the_new_one(cluster: LocalCluster):
+    url, held = cluster.public_url("broker-1"), asyncio.Queue[Route]()
+    refused = {"error": {"code": "UNAUTHENTICATED", "message": "the token has expired", "details": {}}}
+    async with page_of(url, allowed=("401", "403", "404")) as page:
+        await log_in(page, "admin", PASSWORDS["admin"])
+        await page.route("**/console/api/session?topic=*", held.put)
+        await page.goto(f"{url}/console/#/topics/flights/records")
+        late = await held.get()
+        await page.route("**/v1/topics?*", lambda route: route.fulfill(json=refused, status=401))
+        await page.get_by_role("link", name="Topics").click()
+        await expect(page.get_by_text("The session has expired.")).to_be_visible()
+        await page.unroute("**/v1/topics?*")
+        await log_in(page, "ruled", PASSWORDS["ruled"])  # Two tokens of one user and second are the same.
+        async with page.expect_response("**/console/api/session?topic=*") as answered:
+            await late.fulfill(json=refused, status=401)
+        await (await answered.value).finished()
+        async with page.expect_response("**/v1/groups?*") as listed:
+            await page.get_by_role("link", name="Groups").click()
+        assert (await listed.value).status == 200
+        await expect(page.get_by_role("button", name="Log out")).to_be_visible()
