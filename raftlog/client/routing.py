@@ -121,22 +121,22 @@ class Routing(Generic[H]):
 
     def _last_partition(self, topic: str) -> int:
         """Return the highest partition number of the waiting records."""
-        return max((unrouted.partition or 0 for unrouted in self._waiting[topic]), default=0)
+        return max((unrouted.partition or 0 for unrouted in self._waiting.get(topic, ())), default=0)
 
     def _route_all(self, topic: str) -> None:
-        for unrouted in self._waiting.pop(topic):
+        for unrouted in self._waiting.pop(topic, ()):  # `discard` may have been first.
             self.size -= unrouted.size
             self._route(unrouted)
 
     def _fail_all(self, topic: str, error: RaftlogError) -> None:
-        for unrouted in self._waiting.pop(topic):
+        for unrouted in self._waiting.pop(topic, ()):
             self.size -= unrouted.size
             self._fail(unrouted.handle, error)
 
     def _expire(self, topic: str, last: RaftlogError | None) -> None:
         """Fail the records that have waited for too long: the first ones."""
         limit = _now_ms() - self._timeout_ms
-        waiting = self._waiting[topic]
+        waiting = self._waiting.get(topic, [])
         late = [unrouted for unrouted in waiting if unrouted.sent_ms <= limit]
         self._waiting[topic] = [unrouted for unrouted in waiting if unrouted.sent_ms > limit]
         why = f"no broker returned topic {topic!r} within {self._timeout_ms} ms; the record is not in the log"

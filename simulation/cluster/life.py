@@ -18,6 +18,7 @@ from raftlog.record import iter_batches
 from simulation.cluster import compaction, members, payments, relays, takeovers, unclean
 from simulation.cluster.creation import admin, create_topic
 from simulation.cluster.disk import close_files_below
+from simulation.cluster.internal_errors import heard
 from simulation.cluster.nodes import Node
 from simulation.cluster.patches import machine
 from simulation.cluster.rotting import rot_apart, rotten_logs
@@ -297,6 +298,7 @@ class Life:
         gc.disable()  # A collection's time and effects would be no function of the seed.
         try:
             with (
+                heard(world.loop, world.watch.on_internal_error),
                 machine(world.loop, world.dice, world.on_exit, world.boot_id),
                 world.disks.hooked(),
                 world.takeovers.hooked(),

@@ -94,6 +94,11 @@ class Watch:
             return
         self.broken = self.broken or f"{node.name} exited by itself with an intact disk: {node.failure!r}"
 
+    def on_internal_error(self, what: str) -> None:
+        """Note it: the next look, or the last one, fails the run. The code that met it runs on."""
+        self._world.note(f"BROKEN: {what}")
+        self.broken = self.broken or what
+
     async def run(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)

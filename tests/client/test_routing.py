@@ -86,3 +86,21 @@ async def test_closing_ends_a_request_that_no_record_waits_for(caplog: pytest.Lo
     await waiting.routing.close()
     assert len(asyncio.all_tasks()) == 1
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("failures", "max_block_ms"), [((), 5_000), ((RaftlogError("no such topic"),), 5_000), ((), 5)]
+)
+async def test_records_may_be_discarded_while_their_request_is_under_way(
+    failures: tuple[RaftlogError, ...], max_block_ms: int, caplog: pytest.LogCaptureFixture
+):
+    """As an aborted transaction does."""
+    metadata = Metadata(*failures)
+    waiting = Waiting(metadata, max_block_ms=max_block_ms)
+    waiting.send(1)
+    await asyncio.sleep(0)
+    waiting.routing.discard(RaftlogError("aborted"))
+    await waiting.routing.flush()
+    assert (waiting.failed, waiting.routing.size) == ([1], 0)
+    assert not caplog.records
+    await waiting.routing.close()

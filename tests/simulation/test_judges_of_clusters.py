@@ -1,0 +1,75 @@
+"""What fails a run of a whole cluster, besides broken promises: a healthy cluster, and one thing that goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from alone import alone
+
+from raftlog.errors import StorageError
+from simulation.cluster.life import Life
+from simulation.cluster.settings import Settings
+from simulation.cluster.watch import BrokenPromiseError
+from simulation.cluster.world import World
+
+GoesWrong = Callable[[World], None]
+
+
+def live(folder: Path, goes_wrong: GoesWrong, settings: Settings | None = None) -> None:
+    """Play a short run without faults, in which one thing goes wrong."""
+    world = World(folder / "world", seed=1, settings=settings or Settings())
+
+    async def chaos() -> None:
+        await asyncio.sleep(2)
+        goes_wrong(world)
+        await asyncio.sleep(1)
+
+    Life(world).run(chaos)
+
+
+# Internal errors.
+
+
+async def _fail(error: Exception) -> None:
+    raise error
+
+
+async def _log(error: Exception) -> None:
+    try:
+        raise error
+    except Exception:
+        logging.getLogger("raftlog.broker.http").exception("POST / failed")
+
+
+def drop_a_bug(world: World) -> None:
+    _at_a_broker(world, _fail, KeyError("a bug"))
+
+
+def log_a_bug(world: World) -> None:
+    _at_a_broker(world, _log, KeyError("a bug"))
+
+
+def drop_and_log_what_faults_cause(world: World) -> None:
+    for error in (StorageError("a disk"), ConnectionResetError("a network")):
+        _at_a_broker(world, _fail, error)
+        _at_a_broker(world, _log, error)
+
+
+def _at_a_broker(world: World, work: Callable[[Exception], object], error: Exception) -> None:
+    process = world.brokers[0].process
+    assert process is not None
+    world.loop.create_task(work(error), context=process.context)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("goes_wrong", [drop_a_bug, log_a_bug])
+def test_an_internal_error_fails_a_run(goes_wrong: GoesWrong, tmp_path: Path):
+    with pytest.raises(BrokenPromiseError, match=r"an internal error of broker-1#1: .*KeyError\('a bug'\)"):
+        alone(live, tmp_path, goes_wrong)
+
+
+def test_errors_that_faults_cause_fail_no_run(tmp_path: Path):
+    alone(live, tmp_path, drop_and_log_what_faults_cause)
