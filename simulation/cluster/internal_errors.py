@@ -24,7 +24,7 @@ def is_internal(error: BaseException | None) -> bool:
 
 @contextmanager
 def heard(loop: SimulatedLoop, tell: Callable[[str], None]) -> Iterator[None]:
-    """Tell the internal errors of processes that are alive: those in the log, and those of tasks whose result is dropped."""
+    """Tell the internal errors of processes that are alive: those in the log, and those of dropped tasks."""
 
     def found(error: BaseException | None, what: str, process: Process | None) -> None:
         if is_internal(error) and process is not None and process.alive:

@@ -73,3 +73,31 @@ def test_an_internal_error_fails_a_run(goes_wrong: GoesWrong, tmp_path: Path):
 
 def test_errors_that_faults_cause_fail_no_run(tmp_path: Path):
     alone(live, tmp_path, drop_and_log_what_faults_cause)
+
+
+# Exits.
+
+
+@pytest.mark.parametrize(("begins_again", "is_excused"), [(False, True), (True, False)])
+def test_a_bad_disk_excuses_the_exit_of_the_process_that_met_it(begins_again: bool, is_excused: bool, tmp_path: Path):
+    world = World(tmp_path / "world", seed=1, settings=Settings())
+    node = world.brokers[0]
+    disk, node.failure = world.disks.by_host[node.host], StorageError("a failed write")
+    disk.failed_once = disk.was_full = True
+    if begins_again:
+        disk.begin()
+    world.watch.on_failure(node)
+    world.loop.close()
+
+    assert (world.watch.broken is None) is is_excused
+
+
+def test_a_disk_that_is_still_bad_excuses_the_next_process(tmp_path: Path):
+    world = World(tmp_path / "world", seed=1, settings=Settings())
+    disk = world.disks.by_host[world.brokers[0].host]
+    disk.full = disk.was_full = disk.failing = disk.failed_once = True
+    disk.begin()
+    world.loop.close()
+
+    assert disk.was_full
+    assert disk.failed_once
