@@ -52,6 +52,16 @@ if TYPE_CHECKING:
 
 
 EVERY_S = 0.01
+WRONG_ANYWAY = {
+    "aborted read",
+    "corrupt",
+    "duplicate",
+    "inconsistent offset",
+    "nonmonotonic poll",
+    "nonmonotonic send",
+    "reordered",
+}
+"""Anomalies that a history shows before its end; the others compare with the final reads, or with late answers."""
 
 
 class BrokenPromiseError(Exception):
@@ -305,6 +315,14 @@ class Watch:
                 wrong = error.message
             if wrong:
                 self.fail(f"{node.name}, {_name(replica)}, in the end: {wrong}")
+
+    def judge_so_far(self) -> None:
+        """Judge the history of a run that ended early: what was promised until then."""
+        found = [one for one in check(self._world.history).anomalies if one.kind in WRONG_ANYWAY]
+        if self.broken is None and found:
+            self.fail("; ".join(f"{anomaly.kind}: {anomaly.detail}" for anomaly in found[:3]))
+        if self.broken is not None:
+            raise BrokenPromiseError(self.broken)
 
     def judge(self) -> None:
         """Judge the clients' histories."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from alone import alone
 
+from chaos.history import Read
 from raftlog.errors import StorageError
+from simulation.__main__ import report_on
 from simulation.cluster.life import Life
 from simulation.cluster.settings import Settings
+from simulation.cluster.simulate import Run
 from simulation.cluster.watch import BrokenPromiseError
 from simulation.cluster.world import World
 
@@ -101,3 +105,25 @@ def test_a_disk_that_is_still_bad_excuses_the_next_process(tmp_path: Path):
 
     assert disk.was_full
     assert disk.failed_once
+
+
+# Runs that end early.
+
+
+@pytest.mark.parametrize("values", ["aa", "a", "ab"])
+def test_a_run_that_ends_early_is_judged_by_what_it_showed_until_then(values: str, tmp_path: Path):
+    world = World(tmp_path / "world", seed=1, settings=Settings())
+    for number, value in enumerate(values):
+        world.history.reads.append(Read(process=f"r-{number}", partition=0, offset=3, value=value, completed_ns=1))
+    world.loop.close()
+
+    with pytest.raises(BrokenPromiseError, match="inconsistent offset") if "b" in values else nullcontext():
+        world.watch.judge_so_far()
+
+
+@pytest.mark.parametrize(("void", "schedules", "is_ok"), [(10, 50, True), (11, 50, False), (5, 5, True)])
+def test_a_report_fails_if_too_many_runs_ended_early(void: int, schedules: int, is_ok: bool):
+    counts = dict.fromkeys(Run.__dataclass_fields__, 1)
+    runs = [Run(**{**counts, "void": number < void, "trace": ""}) for number in range(schedules)]  # type: ignore[arg-type]
+
+    assert report_on((number, run, "") for number, run in enumerate(runs))["ok"] is is_ok
