@@ -91,7 +91,8 @@ class Life:
         world.unclean.calm()
         self._rot_everywhere()
         await self._heal()
-        await clients.stop()
+        with self._no_reader_may_end():
+            await clients.stop()
         for more in (world.plain, world.pipelined, world.remover):
             await more.stop()
         await self._settle()
@@ -180,9 +181,17 @@ class Life:
             await group.stop()
         await self._settle_relays()
         if clients.exist:
-            await clients.stop()
+            with self._no_reader_may_end():
+                await clients.stop()
             await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
             await clients.read_everything()
+
+    @contextmanager
+    def _no_reader_may_end(self) -> Iterator[None]:
+        try:
+            yield
+        except RaftlogError as error:
+            self._world.watch.fail(f"a client ended by itself: {error!r}")
 
     async def _settle_relays(self) -> None:
         relays = self._world.relays

@@ -167,6 +167,8 @@ class Group:
             if fate == "stop":
                 member.stop()
                 await asyncio.wait((running,))
+                if not running.cancelled() and (error := running.exception()) is not None:
+                    world.watch.on_internal_error(f"{process.name} ended: {error!r}")
             process.alive = False
             world.loop.bury(process)
             world.net.process_died(process)

@@ -6,14 +6,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
 from alone import alone
 
 from chaos.history import Read
-from raftlog.errors import StorageError
+from raftlog.errors import CorruptBatchError, RaftlogError, StorageError
 from simulation.__main__ import report_on
+from simulation.cluster import workload
 from simulation.cluster.life import Life
 from simulation.cluster.settings import Settings
 from simulation.cluster.simulate import Run
@@ -77,6 +79,27 @@ def test_an_internal_error_fails_a_run(goes_wrong: GoesWrong, tmp_path: Path):
 
 def test_errors_that_faults_cause_fail_no_run(tmp_path: Path):
     alone(live, tmp_path, drop_and_log_what_faults_cause)
+
+
+# Clients.
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [(CorruptBatchError("damaged"), "corrupt: tail-2: damaged"), (StorageError("gone"), "a client ended by itself")],
+)
+def test_a_reader_that_ends_fails_a_run(error: RaftlogError, shown: str, tmp_path: Path):
+    with pytest.raises(BrokenPromiseError, match=shown):
+        alone(live, tmp_path, partial(end_at_the_next_record, error))
+
+
+def end_at_the_next_record(error: RaftlogError, world: World) -> None:
+    """Have each reader of the workload, in this process of its own, meet an error."""
+
+    def meet(*_: object) -> None:
+        raise error
+
+    workload.seen = meet  # type: ignore[assignment]
 
 
 # Exits.
