@@ -33,6 +33,9 @@ DEFAULT_SEEDS = {"quorum": 1_000, "cluster": 100}
 BUILD = Path("build") / "sim"
 PER_PROCESS = {"quorum": 500, "cluster": 20}
 """Schedules for one process: each leaves objects behind, and after a hundred clusters these take half the time."""
+MOST_VOID = 0.2
+"""The share of schedules that may end early because faults destroyed every copy that counted."""
+ENOUGH_FOR_SHARES = 50
 LINE_EVERY = 100
 """Without a terminal: schedules between two lines of progress."""
 
@@ -111,8 +114,11 @@ def report_on(outcomes: Iterator[Outcome]) -> dict[str, Any]:
         trace = history.trace
         sums.update({name: figure for name, figure in asdict(history).items() if name != "trace"})
     seconds = time.perf_counter() - started
+    proves_enough = schedules < ENOUGH_FOR_SHARES or sums["void"] <= MOST_VOID * schedules
+    if not proves_enough:
+        _tell(f"{sums['void']} of {schedules} schedules are void: these prove too little")
     return {
-        "ok": not broken and sums["acknowledged"] > 0,
+        "ok": not broken and sums["acknowledged"] > 0 and proves_enough,
         "schedules": schedules,
         **sums,
         "broken": broken,

@@ -55,12 +55,17 @@ class Disk:
     full: bool = False
     failed_once: bool = False
     was_full: bool = False
-    """Then a process may exit by itself, or refuse to start."""
+    """Then a process may exit by itself, or refuse to start: the one that met the fault, or while the fault lasts."""
 
     def prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.morgue.mkdir(parents=True, exist_ok=True)
         self.settle()
+
+    def begin(self) -> None:
+        """Let another process have it: a fault that has ended excuses that one no more."""
+        self.starved, self.was_full = False, self.full
+        self.failed_once = self.failing or bool(self.dropped)
 
     def settle(self) -> None:
         """Take everything that exists as synced, as after a boot."""

@@ -18,6 +18,7 @@ from raftlog.record import iter_batches
 from simulation.cluster import compaction, members, payments, relays, takeovers, unclean
 from simulation.cluster.creation import admin, create_topic
 from simulation.cluster.disk import close_files_below
+from simulation.cluster.internal_errors import heard
 from simulation.cluster.nodes import Node
 from simulation.cluster.patches import machine
 from simulation.cluster.rotting import rot_apart, rotten_logs
@@ -90,7 +91,8 @@ class Life:
         world.unclean.calm()
         self._rot_everywhere()
         await self._heal()
-        await clients.stop()
+        with self._no_reader_may_end():
+            await clients.stop()
         for more in (world.plain, world.pipelined, world.remover):
             await more.stop()
         await self._settle()
@@ -179,9 +181,17 @@ class Life:
             await group.stop()
         await self._settle_relays()
         if clients.exist:
-            await clients.stop()
+            with self._no_reader_may_end():
+                await clients.stop()
             await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
             await clients.read_everything()
+
+    @contextmanager
+    def _no_reader_may_end(self) -> Iterator[None]:
+        try:
+            yield
+        except RaftlogError as error:
+            self._world.watch.fail(f"a client ended by itself: {error!r}")
 
     async def _settle_relays(self) -> None:
         relays = self._world.relays
@@ -297,6 +307,7 @@ class Life:
         gc.disable()  # A collection's time and effects would be no function of the seed.
         try:
             with (
+                heard(world.loop, world.watch.on_internal_error),
                 machine(world.loop, world.dice, world.on_exit, world.boot_id),
                 world.disks.hooked(),
                 world.takeovers.hooked(),

@@ -14,11 +14,12 @@ import asyncio
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 BUSY_SHARE = 1 / 20
 """The share of callbacks that take time, in worlds where any do."""
 THREAD_S = (0.0001, 0.004)
@@ -76,10 +77,18 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._graves: list[Any] = []
         """Callbacks of killed processes: kept, because collecting a coroutine would run its `finally`."""
         self._selector = None  # The base class reads it when debugging.
-        self.set_exception_handler(lambda loop, context: None)
+        self.set_exception_handler(lambda loop, context: None)  # See `internal_errors`.
 
     def time(self) -> float:
         return self._now
+
+    def create_task(
+        self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], *, name: object = None, context: Any = None
+    ) -> asyncio.Task[T]:
+        """Create a task that knows its process: Python 3.11 gives no access to a task's context."""
+        task = super().create_task(coro, name=name, context=context)
+        task.process = CURRENT.get() if context is None else context.get(CURRENT)  # type: ignore[attr-defined]
+        return task
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """Run `func` here, in one piece, some time later."""

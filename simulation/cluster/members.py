@@ -167,6 +167,8 @@ class Group:
             if fate == "stop":
                 member.stop()
                 await asyncio.wait((running,))
+                if not running.cancelled() and (error := running.exception()) is not None:
+                    world.watch.on_internal_error(f"{process.name} ended: {error!r}")
             process.alive = False
             world.loop.bury(process)
             world.net.process_died(process)
@@ -187,13 +189,16 @@ class Group:
         )
 
     async def _watch(self) -> None:
-        """Record the committed offsets again and again, as a client outside the group."""
+        """Record the committed offsets again and again, as a client outside the group; 0 for one that is gone."""
+        seen_before = set[int]()
         async with raftlog.Admin(self._world.bootstrap, timeout_ms=1_500) as admin:
             while True:
                 invoked = time.monotonic_ns()
                 with suppress(RaftlogError):
                     offsets = await admin.group_offsets(GROUP)
-                    for (_, number), offset in offsets.items():
+                    found = {number: offset for (_, number), offset in offsets.items()}
+                    seen_before |= found.keys()
+                    for number, offset in {**dict.fromkeys(sorted(seen_before), 0), **found}.items():
                         self._committed[number] = offset
                         seen = Sighting(
                             partition=number, offset=offset, invoked_ns=invoked, completed_ns=time.monotonic_ns()

@@ -60,6 +60,8 @@ class Payments:
         self._clients.stopping = True
         await asyncio.gather(*self._tasks)
         await asyncio.gather(*(life for process, life in self._lives if process.alive))
+        if self._tail.done():
+            self._tail.result()  # It reads without end, so it failed.
         self._tail.cancel()
         await asyncio.gather(self._tail, return_exceptions=True)
 

@@ -246,8 +246,8 @@ class Relays:
         async with raftlog.Admin(self._world.bootstrap, timeout_ms=1_500) as admin:
             while True:
                 with suppress(RaftlogError):
-                    for (_, number), offset in (await admin.group_offsets(GROUP)).items():
-                        self._committed[number] = offset
+                    found = {number: offset for (_, number), offset in (await admin.group_offsets(GROUP)).items()}
+                    self._committed = [found.get(number, 0) for number in range(PARTITIONS)]
                 await asyncio.sleep(LOOK_S)
 
     async def _read_into(self, topic: str, found: list[bytes], shown: Callable[[raftlog.Record], bytes]) -> None:

@@ -74,10 +74,12 @@ def simulate(
     chaos = Chaos(world, seconds=seconds, keep=keep)
     void = False
     try:
-        Life(world).run(chaos.run)
-    except NothingPromisedError as reason:
-        world.note(f"void: {reason}")
-        void = True
+        try:
+            Life(world).run(chaos.run)
+        except NothingPromisedError as reason:
+            world.note(f"void: {reason}")
+            void = True
+            world.watch.judge_so_far()
     except BrokenPromiseError as broken:
         raise BrokenRunError(str(broken), tuple(chaos.happened)) from None
     sends = world.history.sends

@@ -52,6 +52,16 @@ if TYPE_CHECKING:
 
 
 EVERY_S = 0.01
+WRONG_ANYWAY = {
+    "aborted read",
+    "corrupt",
+    "duplicate",
+    "inconsistent offset",
+    "nonmonotonic poll",
+    "nonmonotonic send",
+    "reordered",
+}
+"""Anomalies that a history shows before its end; the others compare with the final reads, or with late answers."""
 
 
 class BrokenPromiseError(Exception):
@@ -93,6 +103,11 @@ class Watch:
         if isinstance(node.failure, StorageError) and (disk.failed_once or disk.was_full or node.rotten):
             return
         self.broken = self.broken or f"{node.name} exited by itself with an intact disk: {node.failure!r}"
+
+    def on_internal_error(self, what: str) -> None:
+        """Note it: the next look, or the last one, fails the run. The code that met it runs on."""
+        self._world.note(f"BROKEN: {what}")
+        self.broken = self.broken or what
 
     async def run(self) -> None:
         while True:
@@ -300,6 +315,14 @@ class Watch:
                 wrong = error.message
             if wrong:
                 self.fail(f"{node.name}, {_name(replica)}, in the end: {wrong}")
+
+    def judge_so_far(self) -> None:
+        """Judge the history of a run that ended early: what was promised until then."""
+        found = [one for one in check(self._world.history).anomalies if one.kind in WRONG_ANYWAY]
+        if self.broken is None and found:
+            self.fail("; ".join(f"{anomaly.kind}: {anomaly.detail}" for anomaly in found[:3]))
+        if self.broken is not None:
+            raise BrokenPromiseError(self.broken)
 
     def judge(self) -> None:
         """Judge the clients' histories."""

@@ -12,6 +12,7 @@ from chaos.history import History, Send
 from chaos.readers import seen
 from chaos.workload import send
 from raftlog.client.consumer import OutOfRange
+from raftlog.errors import CorruptBatchError
 from simulation.cluster.loop import Process, SimulatedLoop
 
 TOPIC = "t"
@@ -63,6 +64,8 @@ class Clients:
         self.stopping = True
         await asyncio.gather(*self._producers)
         for tail in self._tails:
+            if tail.done():
+                tail.result()  # It reads without end, so it failed.
             tail.cancel()
         await asyncio.gather(*self._tails, return_exceptions=True)
 
@@ -108,5 +111,8 @@ class Clients:
         async with raftlog.Consumer(
             self._bootstrap, TOPIC, start="earliest", on_out_of_range=self.on_out_of_range, client_rack=rack
         ) as consumer:
-            async for record in consumer:
-                self.history.reads.append(seen(name, record))
+            try:
+                async for record in consumer:
+                    self.history.reads.append(seen(name, record))
+            except CorruptBatchError as error:
+                self.history.corruptions.append(f"{name}: {error}")

@@ -147,7 +147,7 @@ class World:
 
     def start(self, node: Node) -> None:
         self.note(f"start {node.name}")
-        self.disks.by_host[node.host].starved = False
+        self.disks.by_host[node.host].begin()
         node.start()
 
     def kill(self, node: Node) -> None:

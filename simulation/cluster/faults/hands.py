@@ -165,7 +165,7 @@ def _counted(node: Node, number: int) -> set[int]:
     if not node.running or node.broker is None:
         return everybody
     for replica in node.broker.replicas._replicas.values():
-        if replica.core is not None and replica.assignment.topic_partition.partition == number:
+        if replica.core is not None and replica.assignment.topic_partition == (TOPIC, number):
             pending = replica.core.pending_isr
             return set(replica.core.state.isr) & (everybody if pending is None else set(pending))
     return everybody
