@@ -33,7 +33,7 @@ DEFAULT_SEEDS = {"quorum": 1_000, "cluster": 100}
 BUILD = Path("build") / "sim"
 PER_PROCESS = {"quorum": 500, "cluster": 20}
 """Schedules for one process: each leaves objects behind, and after a hundred clusters these take half the time."""
-MOST_VOID = 0.2
+MOST_VOID = 0.3
 """The share of schedules that may end early because faults destroyed every copy that counted."""
 ENOUGH_FOR_SHARES = 50
 LINE_EVERY = 100

@@ -144,7 +144,7 @@ def test_a_run_that_ends_early_is_judged_by_what_it_showed_until_then(values: st
         world.watch.judge_so_far()
 
 
-@pytest.mark.parametrize(("void", "schedules", "is_ok"), [(10, 50, True), (11, 50, False), (5, 5, True)])
+@pytest.mark.parametrize(("void", "schedules", "is_ok"), [(15, 50, True), (16, 50, False), (5, 5, True)])
 def test_a_report_fails_if_too_many_runs_ended_early(void: int, schedules: int, is_ok: bool):
     counts = dict.fromkeys(Run.__dataclass_fields__, 1)
     runs = [Run(**{**counts, "void": number < void, "trace": ""}) for number in range(schedules)]  # type: ignore[arg-type]
