@@ -48,9 +48,9 @@ def test_the_command_replays_it():
 
 
 def test_what_else_a_world_has_is_left_out_unless_it_is_needed(tmp_path: Path):
-    """Records of seed 2 go after two seconds."""
-    free = alone(shrunk_mutant, "high_watermark_of_the_leader_alone", 2, tmp_path / "world")
-    bound = alone(shrunk_mutant, "retention_takes_one_segment_too_many", 2, tmp_path / "world")
+    """Records of seed 5 go by the size of its log."""
+    free = alone(shrunk_mutant, "high_watermark_of_the_leader_alone", 5, tmp_path / "world")
+    bound = alone(shrunk_mutant, "retention_takes_one_segment_too_many", 5, tmp_path / "world")
 
     assert free is not None
     assert bound is not None
