@@ -240,11 +240,15 @@ def _end_dropped(loop: asyncio.AbstractEventLoop, dropped: Any, name: str, proce
     _log.warning("a blocking %s was never closed: use 'with'", name)
 
     async def end() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        _ending.add(task)  # The loop has no strong reference to a task that waits.
         try:
             await dropped.__aexit__(None, None, None)
         except Exception:  # noqa: BLE001  (logged: there is no caller)
             _log.exception("a blocking %s that was dropped could not be closed", name)
         finally:
+            _ending.discard(task)
             loop.stop()
 
     with suppress(RuntimeError):  # The loop is closed.
@@ -294,6 +298,8 @@ class _ThreadPerCall(ThreadPoolExecutor):
 
 
 _open: weakref.WeakSet[Facade[Any]] = weakref.WeakSet()
+_ending: set[asyncio.Task[Any]] = set()
+"""The closes of clients whose facades were dropped."""
 _exiting = threading.Event()
 
 

@@ -139,8 +139,8 @@ class BrokerNode:
         self._origins = Origins(config.own_hosts)
         self._tasks = Tasks(f"broker node {config.node_id}")
         self._applied: MetadataImage | None = None
-        self._applying = asyncio.Lock()
         """The image that replicas and groups have applied."""
+        self._applying = asyncio.Lock()
         self._replicas_open = False
         """Whether logs are open. Before, the controllers must not unfence this broker: it could be elected."""
 

@@ -90,6 +90,12 @@ class QuorumConfig:
             raise ConfigError(f"quorum.voters: expected an odd number of voters (3 or 5), received {len(ids)}")
 
 
+def _require_positive(section: str, settings: object, *names: str) -> None:
+    for name in names:
+        if getattr(settings, name) < 1:
+            raise ConfigError(f"{section}.{name} must be at least 1, received {getattr(settings, name)}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig:
     """Settings of controllers."""
@@ -106,15 +112,15 @@ class ControllerConfig:
     """How often the quorum's journal and snapshot are read and checked; -1: never."""
 
     def __post_init__(self) -> None:
-        for name in (
+        _require_positive(
+            "controller",
+            self,
             "broker_session_timeout_ms",
             "session_check_interval_ms",
             "proposal_timeout_ms",
             "snapshot_min_entries",
             "leader_imbalance_check_interval_ms",
-        ):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"controller.{name} must be at least 1, received {getattr(self, name)}")
+        )
         if self.log_scrub_interval_ms != -1 and self.log_scrub_interval_ms < 1_000:
             raise ConfigError(
                 "controller.log_scrub_interval_ms must be -1 (never), or 1000 (a second) or more, received "
@@ -193,21 +199,18 @@ class BrokerConfig:
             raise ConfigError(
                 f"broker.producer_id_min_idle_ms must be at least 0, received {self.producer_id_min_idle_ms}"
             )
-        for name in (
+        _require_positive(
+            "broker",
+            self,
             "broker_heartbeat_interval_ms",
             "checkpoint_interval_ms",
+            "log_cleaner_backoff_ms",
             "max_connections",
             "max_connections_per_address",
             "max_producer_ids",
             "max_streams",
             "retention_check_interval_ms",
-        ):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"broker.{name} must be at least 1, received {getattr(self, name)}")
-        if self.log_cleaner_backoff_ms < 1:
-            raise ConfigError(
-                f"broker.log_cleaner_backoff_ms must be at least 1, received {self.log_cleaner_backoff_ms}"
-            )
+        )
         if self.log_scrub_interval_ms != -1 and self.log_scrub_interval_ms < 1_000:
             raise ConfigError(
                 "broker.log_scrub_interval_ms must be -1 (never), or 1000 (a second) or more, received "

@@ -108,13 +108,13 @@ class TopicConfig:
         return replace(self, **{name: value for name, value in overrides.items() if name in known})
 
 
-def defaults_of(topic: str, defaults: Mapping[str, T]) -> dict[str, T | int]:
+def defaults_of(topic: str, defaults: Mapping[str, T]) -> Mapping[str, T | int]:
     """Return the defaults that a topic takes: an internal one only of `INTERNAL_TOPIC_SETTINGS`, from the minimum on.
 
     Others, such as a small `max_message_bytes`, would refuse its coordinator's batches.
     """
     if topic not in INTERNAL_TOPICS:
-        return dict(defaults)
+        return defaults
     return {
         name: max(value, least) if isinstance(value, int | float) else value
         for name, least in INTERNAL_TOPIC_SETTINGS.items()
