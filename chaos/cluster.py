@@ -24,7 +24,7 @@ from chaos.shutdown import stop_all, wrong_exit
 from chaos.topology import CLIENT, Topology
 from raftlog.cli.cluster_plan import merged
 from raftlog.cli.launcher import SERVER, Launcher
-from raftlog.cli.local_cluster import ClusterError, LocalCluster
+from raftlog.cli.local_cluster import STOP_TIMEOUT_S, ClusterError, LocalCluster
 from raftlog.cli.processes import send_together
 from raftlog.cli.security import secure as make_secure
 from raftlog.model import Address
@@ -199,22 +199,27 @@ class ChaosCluster:
         if sig is signal.SIGKILL:
             await asyncio.to_thread(self.links.refuse, *alive)
         _, apart_ms = send_together([process for name in alive if (process := self.nodes.process(name))], sig)
-        wrong = await asyncio.gather(*(asyncio.to_thread(self._end, name, sig) for name in alive))
+        wrong = await asyncio.gather(*(asyncio.to_thread(self._end, name) for name in alive))
         if sig is not signal.SIGKILL:
             await asyncio.to_thread(self.links.refuse, *alive)
             if found := [why for name, why in zip(alive, wrong, strict=True) if why and name not in excused]:
                 raise ClusterError("\n".join(found))
         return apart_ms
 
-    def _end(self, name: str, sig: signal.Signals) -> str:
-        """End a node, by SIGKILL if it must be; return what went wrong."""
+    def _end(self, name: str) -> str:
+        """Wait for a node that was told to end, kill it if it does not exit, and return what went wrong.
+
+        It gets the signal once. While Python finalizes, its handlers are gone: a second SIGTERM would end the process.
+        """
         process = self.nodes.process(name)
-        for each in (sig, signal.SIGKILL):
-            with suppress(ClusterError):  # It has exited by itself meanwhile, or it does not exit and is killed.
-                self.nodes.kill(name, each)
-            if self.nodes.pid(name) is None:
-                return wrong_exit(name, process) if process is not None else ""
-        raise ClusterError(f"{name} does not exit after SIGKILL")
+        if process is None:
+            return ""
+        if not process.wait_gone(STOP_TIMEOUT_S):
+            with suppress(ClusterError):  # It has exited meanwhile.
+                self.nodes.kill(name)
+            if process.alive:
+                raise ClusterError(f"{name} does not exit after SIGKILL")
+        return wrong_exit(name, process)
 
     async def start(self, *names: str) -> None:
         """Start stopped nodes; their ports accept again when they listen. Does not wait until they are ready.
