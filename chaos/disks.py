@@ -97,8 +97,12 @@ class Disk:
         self.unmount()
 
     def power_up(self) -> None:
-        """Mount the disk after a power cut, and change the node's boot id: to the node, the machine has restarted."""
+        """Mount the disk after a power cut, and change the node's boot id: to the node, the machine has restarted.
+
+        A filler that was freed just before the cut is there again. It is removed: the file below needs space.
+        """
         self.mount()
+        self.free()
         run_file = self.mount_point / "data" / "run.json"
         if run_file.exists():
             write_json(run_file, {**(read_json(run_file) or {}), "boot_id": "before the power cut"})

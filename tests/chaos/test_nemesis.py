@@ -11,11 +11,11 @@ import pytest
 
 from chaos import disks, shim
 from chaos.capabilities import Capabilities, probe
-from chaos.disks import Disk
+from chaos.disks import FILLER, Disk
 from chaos.faults import FAULTS, TARGETS, cells
 from chaos.nemesis import Schedule
 from chaos.options import Options
-from raftlog.partition.storage.files import read_json, write_json
+from raftlog.partition.storage.files import fsync_dir, read_json, write_json
 
 
 def test_a_seed_names_one_schedule():
@@ -148,6 +148,21 @@ def test_a_disk_fills_up_and_is_freed(disk: Disk):
     disk.free()
 
     (disk.mount_point / "more").write_bytes(bytes(1 << 16))
+
+
+def test_a_filler_that_a_power_cut_brings_back_is_removed(disk: Disk):
+    data = disk.mount_point / "data"
+    data.mkdir()
+    write_json(data / "run.json", {"boot_id": "this one"})
+    disk.fill()
+    fsync_dir(disk.mount_point)
+    disk.free()  # Not synced.
+
+    disk.cut_power()
+    disk.power_up()
+
+    assert read_json(data / "run.json") == {"boot_id": "before the power cut"}
+    assert not (disk.mount_point / FILLER).exists()
 
 
 def test_a_disk_without_power_is_not_filled(disk: Disk):
