@@ -141,7 +141,7 @@ class BrokerConfig:
     num_partitions: int = 1
     """Partitions of a topic created without a number of partitions."""
     default_replication_factor: int = 3
-    """Replicas of a topic created without a replication factor; at most the number of live brokers."""
+    """Replicas of a topic created without a replication factor; at most the number of registered brokers."""
     auto_create_topics_enable: bool = False
     """Whether a topic that does not exist is created when a Kafka client asks for its metadata."""
     max_request_bytes: int = 64 << 20

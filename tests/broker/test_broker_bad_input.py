@@ -169,7 +169,7 @@ async def test_bodies_that_are_too_large_or_no_frames(http: Http, topic: str):
         ({"topic": ".."}, 400, "INVALID_TOPIC_EXCEPTION", "received '..'"),
         ({"topic": "x" * 250}, 400, "INVALID_TOPIC_EXCEPTION", "1 to 249 of the characters"),
         ({"partitions": 0}, 400, "INVALID_PARTITIONS", "expected 1 to 10000, received 0"),
-        ({"replication_factor": 4}, 400, "INVALID_REPLICATION_FACTOR", "the number of live brokers, 3, received 4"),
+        ({"replication_factor": 4}, 400, "INVALID_REPLICATION_FACTOR", "the number of brokers, 3, received 4"),
         (
             {"configs": {"retention": 1}},
             400,

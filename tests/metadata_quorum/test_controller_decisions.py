@@ -18,11 +18,12 @@ from raftlog.metadata_quorum.controller.brokers import (
 from raftlog.metadata_quorum.controller.isr import decide_alter_partitions
 from raftlog.metadata_quorum.controller.placement import place
 from raftlog.metadata_quorum.controller.producer_ids import decide_producer_ids
-from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_creation, decide_deletion
+from raftlog.metadata_quorum.controller.topics import TopicDefaults, decide_alteration, decide_creation, decide_deletion
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import KEYED_PRODUCER_IDS, AllocateProducerIds, SetFeatureLevel
 from raftlog.metadata_quorum.replay import replay
 from raftlog.model import NO_LEADER, Address
+from raftlog.wire.admin import AlterTopicRequest
 from raftlog.wire.controller import (
     AlterPartition,
     AlterPartitionsRequest,
@@ -224,7 +225,7 @@ class TestControlledShutdown:
         created = decided(
             image, decide_creation(image, CreateTopicRequest(topic="t"), topic_id=TOPIC_ID, defaults=DEFAULTS)
         )
-        assert all(1 not in state.replicas for _, _, state in created.partitions())
+        assert all(state.leader != 1 and 1 not in state.isr for _, _, state in created.partitions())
 
     def test_it_is_not_unfenced_for_a_last_heartbeat(self):
         image = decided(cluster(), heartbeat(cluster(), 1, want_shutdown=True))
@@ -356,6 +357,34 @@ class TestTopics:
     def test_what_is_refused(self, asked: dict, code: ErrorCode):
         assert refused(lambda: self.create(cluster(), **asked)) is code
 
+    @pytest.mark.parametrize("asked", [{}, {"replication_factor": 3}])
+    def test_a_broker_that_restarts_gets_its_replicas(self, asked: dict):
+        image = cluster()
+        image = decided(image, decide_fence(image, 1, image.brokers[1].broker_epoch))
+        topic = decided(image, self.create(image, **asked)).topic("t")
+        assert topic is not None
+        assert [state.replicas for state in topic.partitions.values()] == [(2, 3, 1), (3, 2, 1)]
+        assert [state.isr for state in topic.partitions.values()] == [(2, 3), (3, 2)]
+
+    def test_partitions_that_are_added_have_as_many_replicas_as_the_others(self):
+        image = decided(cluster(), self.create(cluster(), partitions=1))
+        image = decided(image, decide_fence(image, 1, image.brokers[1].broker_epoch))
+        image = decided(image, decide_alteration(image, AlterTopicRequest(topic="t", partitions=2)))
+        added = image.topics[TOPIC_ID].partitions[1]
+        assert (added.replicas, added.isr, added.leader) == ((3, 2, 1), (3, 2), 3)
+
+    def test_with_live_brokers_enough_those_that_are_down_get_nothing(self):
+        image = cluster()
+        image = decided(image, decide_fence(image, 1, image.brokers[1].broker_epoch))
+        topic = decided(image, self.create(image, replication_factor=2, partitions=9)).topic("t")
+        assert topic is not None
+        assert all(set(state.replicas) == {2, 3} for state in topic.partitions.values())
+
+    def test_without_a_live_broker_nothing_is_created(self):
+        image = cluster((1,))
+        image = decided(image, decide_fence(image, 1, image.brokers[1].broker_epoch))
+        assert refused(lambda: self.create(image)) is ErrorCode.INVALID_REPLICATION_FACTOR
+
     def test_without_brokers_nothing_is_created(self):
         assert refused(lambda: self.create(MetadataImage())) is ErrorCode.INVALID_REPLICATION_FACTOR
 
@@ -380,6 +409,13 @@ class TestPlacement:
         racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
         placed = place(sorted(racks.items()), partitions=30, replication_factor=3, load=Counter())
         assert all({racks[broker] for broker in replicas} == {"a", "b", "c"} for replicas in placed)
+
+    def test_brokers_that_are_down_fill_up_evenly_and_other_racks_first(self):
+        down = [(4, "b"), (5, "b"), (6, "a")]
+        placed = place([(1, "a"), (2, "a")], partitions=30, replication_factor=3, load=Counter(), down=down)
+        assert Counter(replicas[2] for replicas in placed) == {4: 20, 5: 10}
+        placed = place([(1, ""), (2, "")], partitions=30, replication_factor=3, load=Counter(), down=[(4, ""), (5, "")])
+        assert Counter(replicas[2] for replicas in placed) == {4: 15, 5: 15}
 
     def test_a_topic_of_one_partition_goes_to_the_least_loaded_broker(self):
         placed = place(

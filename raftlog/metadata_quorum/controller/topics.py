@@ -69,12 +69,11 @@ def _chosen_partitions(
     image: MetadataImage, request: CreateTopicRequest, topic_id: TopicId, defaults: TopicDefaults
 ) -> tuple[list[ChangePartition], int]:
     """Return the partitions of a new topic on brokers that are chosen here, and the replication factor."""
-    alive = sum(is_active(image, broker) for broker in image.brokers)
     partitions = defaults.partitions if request.partitions is None else request.partitions
     factor = request.replication_factor
     if factor is None:
-        factor = max(1, min(defaults.replication_factor, alive))
-    _require_counts(partitions, factor, alive)
+        factor = max(1, min(defaults.replication_factor, len(image.brokers)))
+    _require_counts(partitions, factor, len(image.brokers))
     return _new_partitions(image, topic_id, range(partitions), factor), factor
 
 
@@ -95,15 +94,31 @@ def _assigned_topic(
 def _new_partitions(
     image: MetadataImage, topic_id: TopicId, numbers: range, replication_factor: int
 ) -> list[ChangePartition]:
-    brokers = sorted((b.broker_id, b.rack) for b in image.brokers.values() if is_active(image, b.broker_id))
+    """Return new partitions. A broker that is down gets replicas if there are too few others: it may be restarting.
+
+    Raises:
+        InvalidRequestError: INVALID_REPLICATION_FACTOR: no broker is live.
+    """
+    known = sorted((broker.broker_id, broker.rack) for broker in image.brokers.values())
+    active = {broker for broker, _ in known if is_active(image, broker)}
+    if not active:
+        raise InvalidRequestError(
+            f"none of the {len(known)} brokers is live: start one", code=ErrorCode.INVALID_REPLICATION_FACTOR
+        )
     load = Counter(state.leader for _, _, state in image.partitions())
-    placed = place(brokers, partitions=len(numbers), replication_factor=replication_factor, load=load)
+    placed = place(
+        [each for each in known if each[0] in active],
+        partitions=len(numbers),
+        replication_factor=replication_factor,
+        load=load,
+        down=[each for each in known if each[0] not in active],
+    )
     return [
         ChangePartition(
             topic_id=topic_id,
             partition=number,
             replicas=replicas,
-            isr=replicas,
+            isr=tuple(broker for broker in replicas if broker in active),
             leader=replicas[0],
             leader_epoch=0,
             partition_epoch=0,
@@ -246,11 +261,11 @@ def _added_partitions(
 ) -> list[ChangePartition]:
     present = len(topic.partitions)
     if partitions == present and not assignments:
-        return []  # Nothing to place, whichever brokers are alive.
-    alive = sum(is_active(image, broker) for broker in image.brokers)
+        return []  # Nothing to place.
     first = topic.partitions[0]
     factor = len(set(first.replicas) - set(first.removing))  # During a reassignment `replicas` has more.
-    _require_counts(partitions, factor, max(alive, factor) if assignments is not None else alive)
+    brokers = len(image.brokers)
+    _require_counts(partitions, factor, max(brokers, factor) if assignments is not None else brokers)
     if partitions < present:
         raise InvalidRequestError(
             f"partitions: expected at least the {present} that {topic.topic!r} has, received {partitions}",
@@ -295,6 +310,6 @@ def _require_counts(partitions: int, replication_factor: int, brokers: int) -> N
         )
     if not 1 <= replication_factor <= brokers:
         raise InvalidRequestError(
-            f"replication_factor: expected 1 to the number of live brokers, {brokers}, received {replication_factor}",
+            f"replication_factor: expected 1 to the number of brokers, {brokers}, received {replication_factor}",
             code=ErrorCode.INVALID_REPLICATION_FACTOR,
         )
