@@ -400,7 +400,7 @@ class Cluster:
         """Return the first broker's answer that is not older than what was seen."""
         failure: RaftlogError | None = None
         foreign: list[tuple[Address, RaftlogError]] = []
-        older: list[ClientMetadata] = []
+        older: dict[Address, ClientMetadata] = {}
         known = dict.fromkeys((*self._answered, *self._bootstrap, *self._brokers.values()))
         for address in sorted(known, key=lambda address: address in self._doubted):
             try:
@@ -413,23 +413,23 @@ class Cluster:
                 if self._history.takes(answer):
                     self._answered = (address,)
                     return answer
-                older.append(answer)
+                older[address] = answer
         if older:
             try:
-                return self._history.best_of(older, self._clock.monotonic_ms() / 1000)
+                return self._history.best_of(list(older.values()), self._clock.monotonic_ms() / 1000)
             except ConfigError:
-                return self._of_another_cluster(older[0])
+                return self._of_another_cluster(*next(iter(older.items())))
         if foreign and failure is None:
             raise await wrong_server_error(self._session, *foreign[0])
         raise failure or RetriableError(f"no broker to ask: {self._bootstrap_text()}")
 
-    def _of_another_cluster(self, answer: ClientMetadata) -> ClientMetadata:
+    def _of_another_cluster(self, address: Address, answer: ClientMetadata) -> ClientMetadata:
         """Start afresh: the cluster was replaced, and this process lives on. Topic ids protect what was planned."""
         self._history = MetadataHistory()
         self._history.takes(answer)
         self._brokers.clear()
         self._topics.clear()
-        self._answered = self._doubted = ()
+        self._answered, self._doubted = (address,), ()
         return answer
 
     def _learn(self, answer: ClientMetadata) -> dict[str, TopicInfo]:
@@ -447,6 +447,7 @@ class Cluster:
                 # The metadata may be old: another broker may have created the topic. And a broker may be starting.
                 if self._clock.monotonic_ms() + pause_ms > begun + min(self._timeout_ms, BEHIND_MS):
                     raise
+                self.doubt_metadata()
             except RetriableError as error:
                 if self._clock.monotonic_ms() + pause_ms > begun + self._timeout_ms:
                     hint = (
@@ -455,7 +456,7 @@ class Cluster:
                     raise RetriableError(
                         f"no success within {self._timeout_ms} ms; the last error: {error.message}{hint}"
                     ) from error
-            self._topics.clear()
+                self._topics.clear()
             await asyncio.sleep(pause_ms / 1000 * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
             pause_ms = min(2 * pause_ms, 1_000.0)
 

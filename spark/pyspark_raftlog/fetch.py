@@ -39,7 +39,7 @@ TARGET_BYTES = 32 << 20
 _MIN_FETCH_BYTES = 64 << 10
 _GUESSED_RECORD_BYTES = 1024
 DOUBT_MS = 10_000
-"""How long a leader may say that a planned offset is beyond its log's end: it may have been replaced, and not know."""
+"""How long a broker may contradict the plan, by a log that ends early or a topic that it lacks: it may be cut off."""
 _log = logging.getLogger(__name__)
 
 
@@ -158,7 +158,7 @@ class RangeFetch:
     wanted: OffsetRange
     topic_id: str = ""
     _doubted_since_s: float | None = None
-    """Since when leaders have said that the next offset is out of range."""
+    """Since when leaders have said that the next offset is out of range, or brokers that there is no such topic."""
     _queue: asyncio.Queue[Chunk | Exception | None] = field(default_factory=lambda: asyncio.Queue(PREFETCH))
 
     async def take(self) -> Chunk | None:
@@ -194,6 +194,8 @@ class RangeFetch:
                 return offset, Chunk(offset, [])
             return await self._skip_lost(cluster, offset, error), Chunk(offset, [])
         except NotFoundError as error:
+            if await self._may_exist(cluster):
+                return offset, Chunk(offset, [])
             return await self._skip_lost(cluster, offset, error), Chunk(offset, [])
         self._doubted_since_s = None
         size.learn(batches)
@@ -209,23 +211,36 @@ class RangeFetch:
 
         It was readable when the range was planned. Below the log's start it was deleted, and is lost.
         """
-        loop = asyncio.get_running_loop()
-        self._doubted_since_s = self._doubted_since_s or loop.time()
-        cluster.doubt_metadata()
+        doubted_s = self._doubt(cluster)
         ends = (await cluster.log_ends((self.wanted.topic_partition,), self.options.isolation))[
             self.wanted.topic_partition
         ]
         patience_ms = self.options.timeout_ms if offset < ends.end else min(DOUBT_MS, self.options.timeout_ms)
-        if offset < ends.log_start_offset or loop.time() - self._doubted_since_s > patience_ms / 1000:
+        if offset < ends.log_start_offset or doubted_s > patience_ms / 1000:
             return False
         await asyncio.sleep(0.1)
         return True
+
+    async def _may_exist(self, cluster: Cluster) -> bool:
+        """Return whether a topic or partition that a broker's metadata lacks may exist: that broker may be cut off."""
+        if self._doubt(cluster) > min(DOUBT_MS, self.options.timeout_ms) / 1000:
+            return False
+        await asyncio.sleep(0.1)
+        return True
+
+    def _doubt(self, cluster: Cluster) -> float:
+        """Have another broker asked next; return for how many seconds answers have contradicted the plan."""
+        cluster.doubt_metadata()
+        now_s = asyncio.get_running_loop().time()
+        self._doubted_since_s = self._doubted_since_s or now_s
+        return now_s - self._doubted_since_s
 
     async def _fetch(self, cluster: Cluster, offset: Offset, max_bytes: int) -> tuple[FetchResult, Batches, int]:
         """Fetch until records arrive: the range was readable when planned, but a new leader may need a moment.
 
         Raises:
             CorruptBatchError: a checksum is wrong, also after the broker verified the batch.
+            OffsetOutOfRangeError: `offset` is outside the log, or is its end: the records from there on are gone.
         """
         partition, check_crcs = self.wanted.topic_partition, False
         try:
@@ -244,6 +259,7 @@ class RangeFetch:
                         if data:
                             return result, self._verified(data), len(data)
                         cluster.doubt_metadata()  # The range was readable: this leader may have been replaced.
+                        await self._require_more(cluster, offset)
                     except CorruptBatchError as error:
                         if check_crcs:
                             raise
@@ -254,6 +270,19 @@ class RangeFetch:
                 f"{partition}: no records from offset {offset} within {self.options.timeout_ms} ms, though the range "
                 f"to {self.wanted.end} was readable before; is the leader isolated from its followers?"
             ) from None
+
+    async def _require_more(self, cluster: Cluster, offset: Offset) -> None:
+        """Raise if the leader's log ends at `offset`: then an unclean election has cut it, and no record will come.
+
+        A log that ends later has records which its leader may not show yet.
+
+        Raises:
+            OffsetOutOfRangeError: it does. A leader refuses only offsets beyond its log's end.
+        """
+        partition, isolation = self.wanted.topic_partition, self.options.isolation
+        await cluster.fetch(
+            partition, offset + 1, topic_id=self.topic_id, max_bytes=1, max_wait_ms=0, isolation=isolation
+        )
 
     def _verified(self, data: memoryview) -> Batches:
         batches = list(iter_batches(data))

@@ -49,6 +49,8 @@ class FakePartition:
     batches: list[bytes] = field(default_factory=list)
     log_start_offset: int = 0
     high_watermark: int = 0
+    unreplicated: int = 0
+    """Records above the high watermark."""
     open_from: int | None = None
     """The first offset of an open transaction."""
     sound_batches: list[bytes] | None = None
@@ -89,10 +91,9 @@ class FakePartition:
         return self.open_from if committed else self.high_watermark
 
     def read(self, offset: int, max_bytes: int, isolation: str) -> bytes:
-        if not self.log_start_offset <= offset <= self.high_watermark:
-            raise OffsetOutOfRangeError(
-                f"offset {offset} is outside of [{self.log_start_offset}, {self.high_watermark}]"
-            )
+        log_end = self.high_watermark + self.unreplicated
+        if not self.log_start_offset <= offset <= log_end:
+            raise OffsetOutOfRangeError(f"offset {offset} is outside of [{self.log_start_offset}, {log_end}]")
         taken: list[bytes] = []
         for batch in self.batches:
             if offset < parse_header(batch).next_offset <= self.end(isolation):

@@ -137,8 +137,17 @@ def test_a_failure_that_stays_ends_the_read(topic):
 
 
 def test_records_below_the_end_that_never_come_end_the_read(topic):
+    topic.topics["t"][0].unreplicated = 1
     with pytest.raises(RetriableError, match="t-0: no records from offset 100 within 200 ms"):
         offsets_of(topic, 90, 101, timeoutMs="200")
+
+
+def test_a_log_that_was_cut_inside_the_range_is_a_loss(topic):
+    """By an unclean election: no broker refuses the offset at which the log ends now, and nothing comes there."""
+    with pytest.raises(OffsetOutOfRangeError, match="t-0: offset 100 cannot be read"):
+        offsets_of(topic, 90, 110, timeoutMs="1500")
+
+    assert offsets_of(topic, 90, 110, timeoutMs="1500", failOnDataLoss="false") == list(range(90, 100))
 
 
 def test_deleted_records_are_an_error_or_skipped(topic):
@@ -179,6 +188,17 @@ def test_a_leader_that_was_replaced_and_does_not_know_loses_nothing(topic, start
         assert offsets_of(topic, start, 100, failOnDataLoss=fails, timeoutMs="20000") == list(range(start, 100))
 
 
+def test_a_broker_that_lacks_the_topic_loses_nothing(topic):
+    """It is cut off from the controllers since before the topic was created, and is the first bootstrap."""
+    with FakeLog() as behind:
+        behind.broker_id, behind.leader_id, behind.others = 2, 1, {1: topic.url}
+        topic.others, topic.metadata_offset = {2: behind.url}, 1
+        given = options(behind, failOnDataLoss="false", timeoutMs="20000")
+        batches = read_range(given, OffsetRange("t", 0, 0, 100), SCHEMA)
+
+        assert sum(batch.num_rows for batch in batches) == 100
+
+
 def test_a_cluster_that_was_replaced_at_its_address_is_read(topic):
     """A worker's process is reused for years: it must not refuse the new cluster for ever."""
     assert offsets_of(topic, 0, 10) == list(range(10))
@@ -186,6 +206,8 @@ def test_a_cluster_that_was_replaced_at_its_address_is_read(topic):
     loop = background()
     assert set(loop.run(loop.cluster(options(topic)).topics(["t"]))) == {"t"}
     assert offsets_of(topic, 0, 10) == list(range(10))
+    topic.cluster_id, topic.metadata_offset = "a third", 0
+    assert loop.run(loop.cluster(options(topic)).producer_id()).producer_id > 0
 
 
 def test_many_topics_are_described_by_several_requests(topic):
