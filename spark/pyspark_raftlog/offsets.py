@@ -43,6 +43,12 @@ class LogEnds(NamedTuple):
         """Return the next end of a reader at `position`; a position beyond the end, in an open transaction, stays."""
         return position if self.end < position <= self.end + self.undecided else self.end
 
+    def reaching(self, offset: Offset | None) -> LogEnds:
+        """Return these ends with the readable part up to `offset`, where a record was found since; None: nowhere."""
+        if offset is None or offset <= self.end:
+            return self
+        return self._replace(end=offset, undecided=max(0, self.end + self.undecided - offset))
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:

@@ -116,7 +116,7 @@ async def plan_batch(
     ending = offsets.expand(options.ending, partitions, option="endingOffsets")
     kept = [key for key in partitions if pruning.admits(key)]
     ends = await cluster.log_ends(kept, options.isolation)
-    starts = await resolve_starting(cluster, options, starting, ends)
+    starts, ends = await resolve_starting(cluster, options, starting, ends)
     wanted = {key: ending[key] for key in kept}
     stops = offsets.ending_offsets(wanted, ends, await _found(cluster, options, wanted))
     readable = [_readable(OffsetRange(*key, starts[key], stops[key]), ends[key], options) for key in kept]
@@ -227,11 +227,16 @@ async def resolve_starting(
     options: SourceOptions,
     starting: dict[TopicPartition, Position],
     ends: dict[TopicPartition, LogEnds],
-) -> Positions:
-    """Resolve starting positions to one offset for each partition of `ends`."""
+) -> tuple[Positions, dict[TopicPartition, LogEnds]]:
+    """Resolve starting positions to one offset for each partition of `ends`.
+
+    Returns:
+        The offsets, and the ends, moved to offsets of times that were found later than these.
+    """
     positions = {key: starting[key] for key in sorted(ends)}
     found = await _found(cluster, options, positions)
-    return offsets.starting_offsets(positions, ends, found, without_match=options.without_match)
+    reached = {key: log.reaching(found.get(key)) for key, log in ends.items()}
+    return offsets.starting_offsets(positions, reached, found, without_match=options.without_match), reached
 
 
 async def _found(

@@ -155,16 +155,16 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         target = self._bounded(_reach(positions, ends), positions)
         if not limited:
             return target
+        before, positions = positions, _without_deleted(positions, ends)
         if not self._available_now and (wait_ms := self._admission.hold_back_ms(positions, target)):
             await cluster.wait_for_records(
                 target, max_wait_ms=min(wait_ms, IDLE_WAIT_MS), isolation=self._options.isolation
             )
             ends = await self._settled_ends(cluster, positions, self._topic_ids)
-            target = _reach(positions, ends)
+            positions, target = _without_deleted(positions, ends), _reach(positions, ends)
             if self._admission.hold_back_ms(positions, target):
-                return positions
-        begins = {key: positions.get(key, ends[key].log_start_offset) for key in target}
-        return await self._admission.limit(cluster, begins, target)
+                return before
+        return await self._admission.limit(cluster, {key: positions[key] for key in target}, target)
 
     def _bounded(self, latest: Positions, positions: Positions) -> Positions:
         """Limit an AvailableNow run to the records at its start, and never move it back."""
@@ -179,7 +179,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         ends = await self._ends(cluster)
         assert self._options.starting is not None
         starting = expand(self._options.starting, sorted(ends), option="startingOffsets")
-        starts = await resolve_starting(cluster, self._options, starting, ends)
+        starts, ends = await resolve_starting(cluster, self._options, starting, ends)
         fail = self._options.fail_on_data_loss
         return {key: require_readable(key, starts[key], ends[key], fail_on_data_loss=fail) for key in ends}
 
@@ -205,6 +205,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         while problems := _problems(positions, ends, recreated_topics(ids, self._topic_ids)):
             if waited_ms >= patience_ms:
                 break
+            cluster.doubt_metadata()  # The broker that answers may be cut off, and lack a topic.
             await asyncio.sleep(0.1)
             waited_ms += 100
             ends = await self._ends(cluster, may_lack=may_lack)
@@ -244,6 +245,11 @@ class RefusedStream(DataSourceStreamReader):  # type: ignore[misc] # untyped her
 def _reach(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> Positions:
     """Return the furthest end of a batch from `positions` on."""
     return {key: log.next_end(positions.get(key, 0)) for key, log in ends.items()}
+
+
+def _without_deleted(positions: Positions, ends: dict[TopicPartition, LogEnds]) -> Positions:
+    """Return where reading can begin: limits count only records that exist."""
+    return {key: max(positions.get(key, 0), log.log_start_offset) for key, log in ends.items()}
 
 
 def _problems(

@@ -128,14 +128,17 @@ def _write_rows(
     loop = background()
     cluster = loop.cluster(options)
     if work is not None and loop.run(commits.is_done(cluster, work)):
-        deque(batches, maxlen=0)  # Spark commits the state of an aggregation only once all of its rows were taken.
-        return Written(0, work, was_done=True)
+        return _nothing_of(batches, work)
     writing: WriteAttempt | None = None
     clock, records = SystemClock(), 0
     sending: Future[None] | None = None
     try:
         for rows in filter(len, batches):
-            writing = writing or _begin(loop, cluster, options, columns, work, attempt)
+            if writing is None:
+                # Again: the first row may come long after the start. A transaction begun after the commit stays open.
+                if work is not None and loop.run(commits.is_done(cluster, work)):
+                    return _nothing_of(batches, work)
+                writing = _begin(loop, cluster, options, columns, work, attempt)
             loop.run(writing.learn_topics(rows))
             ready = writing.build(rows, now_us=clock.wall_us())
             if sending is not None:
@@ -148,6 +151,12 @@ def _write_rows(
         if sending is not None:
             sending.cancel()  # Does nothing unless this attempt has failed meanwhile.
     return Written(records, work, writing.producer if writing and work else None)
+
+
+def _nothing_of(batches: Iterator[pa.RecordBatch], work: Work) -> Written:
+    """Take all rows and write none: Spark commits the state of an aggregation only once all of them were taken."""
+    deque(batches, maxlen=0)
+    return Written(0, work, was_done=True)
 
 
 def _begin(

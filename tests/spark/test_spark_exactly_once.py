@@ -95,6 +95,19 @@ def test_the_rows_of_a_batch_that_was_done_before_are_taken_all_the_same(out):
     assert next(rows, None) is None
 
 
+def test_an_attempt_whose_first_row_comes_after_the_commit_opens_no_transaction(out):
+    """A speculative copy of a task: its transaction would stay open until it times out."""
+
+    def late():
+        _commit(options(out), [task(out, "0.0", "abc")])
+        yield pa.record_batch([pa.array(["x"])], ["value"])
+
+    written = write_rows(options(out), {"value": "value"}, late(), WORK, Attempt("0.1"))
+
+    assert (written.was_done, written.member) == (True, None)
+    assert stored(out) == list("abc")
+
+
 def test_a_commit_without_an_answer_tells_of_the_doubt(out):
     """The user of a batch query would run it again, and have its rows twice."""
     messages = [task(out, "0.0", "abc")]

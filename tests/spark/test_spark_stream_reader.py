@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fake_log import FakeLog
+from fake_log import FIRST_TIMESTAMP_MS, FakeLog
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyspark_raftlog import stream
 from pyspark_raftlog.background import close_background
+from pyspark_raftlog.cluster import Cluster
 from pyspark_raftlog.offsets import BEGIN, TOPIC_IDS, OffsetRange
 from pyspark_raftlog.options import parse_options
 from pyspark_raftlog.schema import source_schema
@@ -294,6 +295,45 @@ def test_bytes_are_limited_by_what_the_backlog_begins_with(topic):
     assert offsets(reader(topic, subscribe="big", maxBytesPerTrigger="1").latestOffset({"big": {"0": 7}}, limit)) == {
         "big": {"0": 8}
     }
+
+
+def test_limits_count_only_records_that_exist(topic):
+    """Retention has deleted what a stream had not read: it does not make hundreds of empty micro-batches of that."""
+    topic.delete_before("t", 25, 0)
+    limited = reader(topic, timeoutMs="200", failOnDataLoss="false", maxOffsetsPerTrigger="5")
+    assert offsets(limited.latestOffset(at(2, 10), ReadMaxRows(5))) == at(30, 10)
+
+    held = {"minOffsetsPerTrigger": "20", "maxTriggerDelay": "60s", "failOnDataLoss": "false"}
+    patient = reader(topic, **held)
+    limit = patient.getDefaultReadLimit()
+    first = patient.latestOffset(at(24, 10), limit)
+    topic.append("t", [b"x"] * 100, 0)
+    topic.delete_before("t", 125, 0)
+    assert patient.latestOffset(first, limit) == first
+
+
+def test_a_stream_begins_at_a_record_that_is_newer_than_the_end_it_asked_for(topic, monkeypatch):
+    found = Cluster.first_offsets_at
+
+    async def append_first(*args: Any) -> Any:
+        topic.append("t", [b"x"] * 2, 0)
+        return await found(*args)
+
+    monkeypatch.setattr(Cluster, "first_offsets_at", append_first)
+    since = str(FIRST_TIMESTAMP_MS + 31_000)
+    given = {"startingTimestamp": since, "startingOffsetsByTimestampStrategy": "latest"}
+
+    assert offsets(reader(topic, **given).initialOffset()) == at(31, 10)
+
+
+def test_a_broker_that_lacks_the_topic_loses_nothing(topic):
+    """It is cut off, and is the first bootstrap: the stream would begin the topic again when it sees it again."""
+    with FakeLog() as behind:
+        behind.broker_id, behind.leader_id, behind.others = 2, 1, {1: topic.url}
+        topic.others, topic.metadata_offset = {2: behind.url}, 1
+        tolerant = reader(behind, failOnDataLoss="false")
+
+        assert offsets(tolerant.latestOffset(at(30, 9), ALL)) == at(30, 10)
 
 
 def test_a_topic_that_was_recreated_is_a_loss_between_runs_and_while_running(topic):
