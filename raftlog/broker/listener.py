@@ -55,6 +55,7 @@ class Listener:
         self._kafka = kafka
         self._server: asyncio.Server | TlsServer | None = None
         self._connections: dict[LeanConnection | KafkaConnection, None] = {}
+        self._closing = False
 
     async def start(self, address: Address) -> None:
         """Listen.
@@ -68,6 +69,7 @@ class Listener:
 
     async def close(self) -> None:
         """Stop accepting, let requests in progress finish within `drain_s`, close every connection."""
+        self._closing = True
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
@@ -100,6 +102,8 @@ class Listener:
 
     def _remember(self, connection: LeanConnection | KafkaConnection) -> None:
         self._connections[connection] = None
+        if self._closing:  # It was accepted before, and begins in a later iteration of the loop.
+            connection.abort()
 
     def _forget(self, connection: LeanConnection | KafkaConnection) -> None:
         self._connections.pop(connection, None)

@@ -93,6 +93,10 @@ class AiohttpServer:
         """Wait up to `drain_s` for pending requests, and close every connection."""
         await self._runner.cleanup()
 
+    @property
+    def is_serving(self) -> bool:
+        return self._runner.server is not None
+
     def protocol(self, address: str) -> AiohttpConnection:
         """Return the protocol for a connection of `address` that is counted already."""
         assert self._runner.server is not None
@@ -149,6 +153,9 @@ class _NewConnection(asyncio.Protocol):
         self._connections = connections
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not self._server.is_serving:  # It was accepted before the server closed.
+            transport.abort()  # type: ignore[attr-defined]
+            return
         address = str((transport.get_extra_info("peername") or ("unknown",))[0])
         try:
             self._connections.enter(address)
