@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from raftlog.errors import RaftlogError, StorageError
+from raftlog.model import NO_LEADER
 from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.files import FailedSyncError
@@ -67,6 +68,8 @@ class LogMaintenance:
         while True:
             await asyncio.sleep(self._retention_check_interval_s)
             for replica in self._replicas():
+                if replica.state.leader == NO_LEADER:
+                    continue  # The replicas that may lead may need its batches for their repair.
                 try:
                     await self._retain(replica)
                 except (RaftlogError, OSError) as error:

@@ -160,7 +160,7 @@ async def test_a_follower_that_cannot_start_over_claims_no_position_and_goes_on_
         with pytest.raises(DiskFullError):
             solo.replica.start_over_at(9)
         assert isinstance(solo.replica.log.failure, DiskFullError)
-        assert solo.replica.persisted_end_offset == 0, "it holds nothing any more"
+        assert solo.replica.persisted_end_offset == 9, "as after a start of the process: empty, and at its new start"
         await pull(solo, leader)
     assert set(leader.requested) == {0}, "the end that it had would acknowledge records that are gone"
     assert solo.failures == []

@@ -20,6 +20,8 @@ class Checkpoint:
     recovery_point: Offset = 0
     """All records below it were synced."""
     high_watermark: Offset = 0
+    restarts: bool = False
+    """The log starts over at its start offset: files of records that are still there belong to the log before."""
 
     @classmethod
     def load(cls, folder: Path) -> Checkpoint:
@@ -32,10 +34,11 @@ class Checkpoint:
         document = read_json(folder / FILE_NAME)
         if document is None:
             return cls()
-        start, point, mark = (document.get(name) for name in cls.__slots__)
+        start, point, mark = (document.get(name) for name in ("log_start_offset", "recovery_point", "high_watermark"))
         if not (isinstance(start, int) and isinstance(point, int) and isinstance(mark, int) and 0 <= start <= point):
             raise DamagedDataError(f"{folder / FILE_NAME}: expected offsets that grow, received {document}")
-        return cls(log_start_offset=start, recovery_point=point, high_watermark=mark)
+        restarts = document.get("restarts") is True
+        return cls(log_start_offset=start, recovery_point=point, high_watermark=mark, restarts=restarts)
 
     def save(self, folder: Path, *, lasting: bool = True) -> None:
         """Replace a log's checkpoint.
@@ -46,4 +49,7 @@ class Checkpoint:
         Raises:
             StorageError: the previous checkpoint is unchanged.
         """
-        write_json(folder / FILE_NAME, {"version": 1, **asdict(self)}, lasting=lasting)
+        document = asdict(self)
+        if not self.restarts:
+            del document["restarts"]
+        write_json(folder / FILE_NAME, {"version": 1, **document}, lasting=lasting)

@@ -30,15 +30,18 @@ FILE_NAME = "leader-epochs.json"
 class EpochTable:
     """Epochs with their start offsets; both increase strictly."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, counts: bool = True) -> None:
         """Read the table; a damaged one is empty until `complete` rebuilds it.
+
+        Args:
+            counts: False: the file belongs to the log before this one. The table is empty until something is written.
 
         Raises:
             StorageError: it cannot be read.
         """
         self._path = folder / FILE_NAME
         try:
-            self._entries = read_epochs(folder)
+            self._entries = read_epochs(folder) if counts else []
         except DamagedDataError as error:
             _log.warning("%s", error.message)
             self._entries = []

@@ -98,6 +98,12 @@ class _PartitionCheck:
         except StorageError as error:
             self.damage(self._folder / "leader-epochs.json", error.message)
         names = sorted(os.listdir(self._folder))
+        if self._checkpoint.restarts:
+            start = self._checkpoint.log_start_offset
+            self.note(
+                self._folder, f"the log is empty, and starts over at offset {start}: the next start removes files"
+            )
+            return
         bases = segment_bases(names)
         self._end = bases[0] if bases else self._checkpoint.log_start_offset
         for base in bases:

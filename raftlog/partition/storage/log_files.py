@@ -27,9 +27,9 @@ from raftlog.partition.storage.files import (
     storage_error,
     unlink_quietly,
 )
-from raftlog.partition.storage.recovery import open_segments
+from raftlog.partition.storage.recovery import open_segments, segment_bases
 from raftlog.partition.storage.retention import DelayedDeletes
-from raftlog.partition.storage.segment import Segment, unlink_indexes
+from raftlog.partition.storage.segment import Segment, segment_path, unlink_indexes
 from raftlog.partition.storage.sync import Syncer
 from raftlog.partition.storage.sync_failures import fails_on_sync_error
 
@@ -72,7 +72,9 @@ class LogFiles:
         self._checkpoint = Checkpoint.load(folder)
         self._checkpoint_lasts = True
         """Whether the checkpoint's rename is durable: the previous one cannot reappear after a power loss."""
-        self.epochs = EpochTable(folder)
+        self.epochs = EpochTable(folder, counts=not self._checkpoint.restarts)
+        if self._checkpoint.restarts:
+            self._remove_all_files()
         recovered = open_segments(
             folder,
             log_start_offset=self.log_start_offset,
@@ -89,6 +91,7 @@ class LogFiles:
             log_start_offset=start,
             recovery_point=max(start, self.recovery_point),
             high_watermark=self.high_watermark_checkpoint,
+            restarts=self._checkpoint.restarts,
         )
         self._doomed = DelayedDeletes()
         # A recovery point proves a sync; an earlier process may have exited before its first one.
@@ -259,6 +262,9 @@ class LogFiles:
         """
         if self._begun:
             return
+        if self._checkpoint.restarts:  # From here on, what the files say is about this log.
+            self.epochs.clear()
+            self._save_checkpoint(recovery_point=self.recovery_point, high_watermark=self.high_watermark_checkpoint)
         try:
             if not self.folder.parent.is_dir():
                 make_dir(self.folder.parent)
@@ -293,6 +299,16 @@ class LogFiles:
             if name.endswith(suffix) and (above < 0 or int(name.removesuffix(suffix)) > above):
                 unlink_quietly(self.folder / name)
 
+    def _remove_all_files(self) -> None:
+        """Finish the removal of a log that was starting over when its process ended."""
+        for base in segment_bases(list_names(self.folder)):
+            path = segment_path(self.folder, base)
+            unlink_indexes(path)
+            unlink_quietly(path)
+        # Once the log has grown that far again, old snapshots would look valid.
+        self._remove_files(PRODUCERS_SUFFIX)
+        self._remove_files(KEPT_PRODUCERS_SUFFIX, above=self.log_start_offset)
+
     def _remove(self, segment: Segment) -> None:
         self._syncer.forget(segment)
         segment.close()
@@ -307,11 +323,14 @@ class LogFiles:
         high_watermark: Offset,
         log_start_offset: Offset | None = None,
         lasting: bool = True,
+        restarts: bool = False,
     ) -> None:
         start = self.log_start_offset if log_start_offset is None else log_start_offset
         # Deleted segments need no sync any more.
         point = max(start, recovery_point)
-        checkpoint = Checkpoint(log_start_offset=start, recovery_point=point, high_watermark=high_watermark)
+        checkpoint = Checkpoint(
+            log_start_offset=start, recovery_point=point, high_watermark=high_watermark, restarts=restarts
+        )
         checkpoint.save(self.folder, lasting=lasting)
         self._checkpoint, self._checkpoint_lasts = checkpoint, lasting
 

@@ -116,8 +116,11 @@ class TruncatableLog(LogFiles):
             self._cuts += 1
             if self._restarts_at is None:
                 self._begin()
-                # A checkpoint for which an empty folder is valid: a crash in between must not look like lost records.
-                self._save_checkpoint(recovery_point=self.log_start_offset, high_watermark=self.log_start_offset)
+                if offset > self.log_start_offset:
+                    # Written for log starts that were planned, by a history that may have diverged.
+                    self._remove_files(KEPT_PRODUCERS_SUFFIX, above=self.log_start_offset)
+            # First: after a crash in between, the log is empty and begins at the offset, as its leader was told.
+            self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset, restarts=True)
             self._reset_to(offset)
             self._failure, self._restarts_at = None, None
 
@@ -127,13 +130,11 @@ class TruncatableLog(LogFiles):
                 for segment in reversed(self._segments):
                     self._remove(segment)
                 self._segments = [Segment(segment_path(self.folder, offset), offset, self._pool)]  # Has no file yet.
-                self._syncer.durable_end_offset = min(self.log_start_offset, offset)
+                self._syncer.durable_end_offset = offset
                 # Once the log has grown that far again, old snapshots would look valid.
                 self._remove_files(PRODUCERS_SUFFIX)
                 # What deleted batches say still holds if the log starts where it did.
                 self._remove_files(KEPT_PRODUCERS_SUFFIX, above=offset)
-                if offset > self.log_start_offset:
-                    self._remove_files(KEPT_PRODUCERS_SUFFIX)
                 fsync_dir(self.folder)
                 self.epochs.clear()
                 self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 from storage_support import batch, fill, open_log, values
 
 from raftlog.errors import DiskFullError, StorageError
 from raftlog.partition.storage import segment as segment_module
+from raftlog.partition.storage.fsck import check_partition
+from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import segment_path
 
 
@@ -69,6 +71,50 @@ def test_a_reset_interrupted_by_a_full_disk_can_be_retried(
     log.close()
     again = open_log(tmp_path / "p")
     assert (again.log_start_offset, values(again)) == (200, ["200"])
+    again.close()
+
+
+@pytest.mark.parametrize("spared", [1, 2, 3])
+@pytest.mark.parametrize("start", [3, 5, 100])
+def test_a_process_that_ends_in_a_reset_finds_an_empty_log_at_the_offset(
+    start: int, spared: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Not one that ends where the log before began: a replica in sync reaches what is committed, deleted or not."""
+    log = open_log(tmp_path / "p")
+    fill(log, 5)
+    refuse_room(monkeypatch, spared=spared)
+    with pytest.raises(DiskFullError):
+        log.reset_to(start)
+    assert (log.log_end_offset, log.durable_end_offset) == (start, start)
+    log.close()
+
+    again = open_log(tmp_path / "p")  # The disk is still full.
+    assert (again.log_start_offset, again.log_end_offset, values(again)) == (start, start, [])
+    again.close()
+    monkeypatch.undo()
+    later = open_log(tmp_path / "p")
+    fill(later, 1, epoch=3)
+    later.fsync()
+    later.close()  # Without a checkpoint.
+    last = open_log(tmp_path / "p")
+    assert (last.log_start_offset, values(last)) == (start, [str(start)])
+    last.close()
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_a_process_that_is_killed_during_the_removal_of_files_finds_an_empty_log_at_the_offset(tmp_path: Path):
+    log = open_log(tmp_path / "p", segment_bytes=4096)
+    fill(log, 5, size=4096)
+    with patch.object(PartitionLog, "_remove", side_effect=[None, Killed]), pytest.raises(Killed):
+        log.reset_to(3)
+
+    assert [finding.severity for finding in check_partition(tmp_path / "p")] == ["note"]
+    again = open_log(tmp_path / "p")
+    assert (again.log_start_offset, again.log_end_offset) == (3, 3)
+    assert not list((tmp_path / "p").glob("*.log"))
     again.close()
 
 

@@ -14,6 +14,7 @@ from storage_support import batch, fill, open_log, values
 
 from raftlog.config import TopicConfig
 from raftlog.errors import OffsetOutOfRangeError, StorageError
+from raftlog.model import NO_LEADER
 from raftlog.partition.log_maintenance import LogMaintenance
 from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.storage.epochs import EpochTable
@@ -187,11 +188,12 @@ def test_records_below_an_offset_can_be_deleted_durably(tmp_path: Path, offset: 
     assert values(reopened) == [*kept, "20"]
 
 
-def retaining(log: PartitionLog) -> LogMaintenance:
+def retaining(log: PartitionLog, leader: int = 1) -> LogMaintenance:
     """Return what applies retention to one replica's log, whose records are all replicated."""
     replica = SimpleNamespace(
         log=log, high_watermark=log.log_end_offset, data_notifier=Notifier(), assignment=SimpleNamespace()
     )
+    replica.state = SimpleNamespace(leader=leader)
     replica.assignment.topic_partition = "t-0"
     replica.keep_producers = lambda _: None
     return LogMaintenance(
@@ -233,6 +235,24 @@ async def test_thousands_of_segments_are_dropped_over_several_turns_and_removed_
     assert dropped[:3] == [MOST_DROPPED, MOST_DROPPED, 10]
     assert threads
     assert threading.get_ident() not in threads
+    log.close()
+
+
+async def test_retention_waits_while_a_partition_has_no_leader(tmp_path: Path):
+    """The replicas that may lead are damaged, perhaps, and repaired by the batches that are intact here."""
+    log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=0, retention_ms=-1)
+    fill(log, 20, size=1000)
+    work, led = retaining(log, leader=NO_LEADER), retaining(log)
+
+    running = asyncio.create_task(work.retain_regularly())
+    await asyncio.sleep(0.05)
+    assert log.log_start_offset == 0
+    running.cancel()
+    running = asyncio.create_task(led.retain_regularly())
+    async with asyncio.timeout(10):
+        while log.log_start_offset == 0:
+            await asyncio.sleep(0.001)
+    running.cancel()
     log.close()
 
 
