@@ -12,7 +12,7 @@ from raftlog.config import BrokerConfig, ControllerConfig, TopicConfig
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum.admin_operations import ADMIN_OPERATIONS
 from raftlog.metadata_quorum.controller.brokers import decide_fence, decide_heartbeat, decide_registration
-from raftlog.metadata_quorum.controller.cluster_settings import first_records
+from raftlog.metadata_quorum.controller.cluster_settings import decide_features, first_records
 from raftlog.metadata_quorum.controller.damage import decide_damaged_replicas
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.controller.isr import decide_alter_partitions
@@ -30,6 +30,7 @@ from raftlog.metadata_quorum.replay import replay_command
 from raftlog.metadata_quorum.sessions import Sessions
 from raftlog.model import Address, BrokerEpoch, BrokerId, ControllerId, Offset
 from raftlog.runtime import Clock, Tasks, new_uuid_hex
+from raftlog.wire import paths
 from raftlog.wire.admin import AdminResponse
 from raftlog.wire.codec import decode_plain, encode_json
 from raftlog.wire.controller import (
@@ -85,6 +86,7 @@ class Controller:
         self._clock = clock
         self._sessions = Sessions(timeout_ms=config.broker_session_timeout_ms)
         self._is_down = is_down
+        self._quorum: Quorum | None = None
         self._has_followed = False
         """This process has been a standby. In a cluster that starts, brokers start later than the first controller."""
         self._unprobed: set[BrokerId] = set()
@@ -103,6 +105,7 @@ class Controller:
 
     def attach(self, quorum: Quorum) -> None:
         """Set the quorum that commits this controller's decisions. Call it before `start`."""
+        self._quorum = quorum
         self._writer.attach(quorum)
 
     async def start(self) -> None:
@@ -227,7 +230,13 @@ class Controller:
     async def administer(self, path: str, request: Any) -> AdminResponse:
         """Decide one of `ADMIN_OPERATIONS`."""
         _, decide = ADMIN_OPERATIONS[path]
+        if path == paths.SET_FEATURES:
+            return await self._administer(lambda image: decide_features(image, request, self._feature_levels()))
         return await self._administer(lambda image: decide(image, request))
+
+    def _feature_levels(self) -> dict[ControllerId, int]:
+        assert self._quorum is not None, "it decides"
+        return {voter.node_id: voter.max_feature_level for voter in self._quorum.status().voters}
 
     async def _administer(self, decide: Callable[[MetadataImage], Decision[Any]]) -> AdminResponse:
         result, _ = await self._writer.decide(decide, confirm=True)

@@ -16,6 +16,7 @@ from raftlog.metadata_quorum.quorum import PySyncObjQuorum, VoterSettings
 from raftlog.metadata_quorum.quorum_interface import Quorum
 from raftlog.metadata_quorum.raft.engine import EngineSettings
 from raftlog.metadata_quorum.raft.transport import QuorumTls
+from raftlog.metadata_quorum.records import FEATURE_LEVEL
 from raftlog.metrics import Page
 from raftlog.model import Address
 from raftlog.runtime import SystemClock, Tasks
@@ -162,7 +163,9 @@ class ControllerNode:
             dial=config.dial,
             tls=self._quorum_tls(),
             scrub_interval_ms=config.controller.log_scrub_interval_ms,
-            engine=EngineSettings(snapshot_min_entries=config.controller.snapshot_min_entries),
+            engine=EngineSettings(
+                snapshot_min_entries=config.controller.snapshot_min_entries, max_feature_level=FEATURE_LEVEL
+            ),
         )
         return PySyncObjQuorum(settings, self.controller)
 

@@ -155,6 +155,7 @@ class PySyncObjQuorum:
                 role=self._role(engine, name, now - last_response),
                 log_end_offset=index + 1,
                 last_heard_ms=-1 if last_response < 0 else int((now - last_response) * 1000),
+                max_feature_level=engine.feature_levels.get(name, 0),
             )
             for name, (index, last_response) in engine.voter_states().items()
         ]
@@ -163,6 +164,7 @@ class PySyncObjQuorum:
             role="leader" if self.leader == self._node_id else "follower",
             log_end_offset=end,
             last_heard_ms=0,
+            max_feature_level=self._settings.engine.max_feature_level,
         )
         voters = tuple(sorted([own, *states], key=lambda state: state.node_id))
         return QuorumState(term=engine.term, log_end_offset=end, committed_offset=engine.commit_index, voters=voters)

@@ -21,6 +21,8 @@ class VoterState:
     """The voter has every entry below this offset."""
     last_heard_ms: int
     """Milliseconds since its last response; 0 for the leader itself, -1 for never."""
+    max_feature_level: int = 0
+    """The highest feature level that its version supports; 0: not known, it has not responded to this leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from metadata_support import TOPIC_ID, cluster, decided, with_partition
 from test_controller_decisions import refused
 
 from raftlog.config import TopicConfig
-from raftlog.errors import ErrorCode
+from raftlog.errors import ErrorCode, RaftlogError
 from raftlog.metadata_quorum.controller import security
 from raftlog.metadata_quorum.controller.cluster_settings import decide_broker_configs, decide_features, first_records
 from raftlog.metadata_quorum.controller.reassignment import decide_reassignment
@@ -165,6 +165,19 @@ class TestFeatures:
             ErrorCode.UNSUPPORTED_VERSION
         )
         assert decide_features(image, FeaturesBody(feature_level=FEATURE_LEVEL)).records == ()
+
+    def test_a_controller_that_would_end_is_upgraded_first(self):
+        """It cannot read a log of a level that it does not support; without a majority, no controller can."""
+        image = replay(cluster(), 9, (SetFeatureLevel(level=FEATURE_LEVEL - 1),))
+        newest = {n: replace(broker, max_feature_level=FEATURE_LEVEL) for n, broker in image.brokers.items()}
+        image, request = replace(image, brokers=newest), FeaturesBody(feature_level=FEATURE_LEVEL)
+        voters = {101: FEATURE_LEVEL, 102: FEATURE_LEVEL - 1, 103: 0}
+
+        with pytest.raises(RaftlogError, match=r"and controllers \[102, 103\] upgraded, and running, received"):
+            decide_features(image, request, voters)
+        assert decide_features(image, replace(request, feature_level=FEATURE_LEVEL - 1), voters).records == ()
+        raised = decide_features(image, request, dict.fromkeys(voters, FEATURE_LEVEL))
+        assert raised.records == (SetFeatureLevel(level=FEATURE_LEVEL),)
 
 
 ANN = UserCredential(user="ann", iterations=100_000, salt="00" * 16, stored_key="11" * 32, server_key="22" * 32)

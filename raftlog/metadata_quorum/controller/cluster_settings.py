@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from raftlog.config import OWN_SETTINGS, TopicConfig, validate_broker_configs
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.metadata_quorum.controller.decision import Decision
@@ -15,6 +18,7 @@ from raftlog.metadata_quorum.records import (
     Record,
     SetFeatureLevel,
 )
+from raftlog.model import ControllerId
 from raftlog.wire.admin import BrokerConfigsRequest, FeaturesBody
 
 
@@ -25,18 +29,26 @@ def first_records(image: MetadataImage, cluster_id: str) -> tuple[Record, ...]:
     return (*identity, *level)
 
 
-def decide_features(image: MetadataImage, request: FeaturesBody) -> Decision[None]:
+def decide_features(
+    image: MetadataImage, request: FeaturesBody, voters: Mapping[ControllerId, int] = MappingProxyType({})
+) -> Decision[None]:
     """Raise the feature level, once every node supports it. It never falls: older versions could not read the log.
+
+    Args:
+        voters: the highest level of each controller; 0: an older one, or one that has not responded yet. A controller
+            that does not support the level of the log ends.
 
     Raises:
         InvalidRequestError: UNSUPPORTED_VERSION.
     """
     level = request.feature_level
     behind = sorted(broker.broker_id for broker in image.brokers.values() if broker.max_feature_level < level)
-    if not image.feature_level <= level <= FEATURE_LEVEL or behind:
+    older = sorted(voter for voter, highest in voters.items() if highest < level > image.feature_level)
+    if not image.feature_level <= level <= FEATURE_LEVEL or behind or older:
         raise InvalidRequestError(
             f"feature_level: expected {image.feature_level} (now) to {FEATURE_LEVEL} (this controller's highest)"
             + (f", and brokers {behind} upgraded first" if behind else "")
+            + (f", and controllers {older} upgraded, and running" if older else "")
             + f", received {level}",
             code=ErrorCode.UNSUPPORTED_VERSION,
         )

@@ -108,6 +108,8 @@ class EngineSettings:
     """The most bytes of entries in one message."""
     snapshot_min_entries: int = 20_000
     """A snapshot replaces at least this many entries of the journal."""
+    max_feature_level: int = 0
+    """What this voter's version supports, as it tells leaders."""
 
 
 class RaftEngine(SyncObj):  # type: ignore[misc]
@@ -173,7 +175,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             folder / SNAPSHOT, machine=state_machine, journal=self._journal, fatal=fatal, take_new=self._take_snapshot
         )
         self._deliver = guarded.deliver
-        self._guard = guarded.guard = Guard(self, fatal=fatal)
+        self._guard = guarded.guard = Guard(self, fatal=fatal, max_feature_level=settings.max_feature_level)
 
     # The port `guard.Core`.
 
@@ -287,6 +289,11 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
     def catching_up(self) -> set[str]:
         """The voters that do not vote yet, because they started without a journal."""
         return self._guard.catching_up if self._guard is not None else set()
+
+    @property
+    def feature_levels(self) -> dict[str, int]:
+        """The highest feature level of each voter that has responded to this one."""
+        return self._guard.feature_levels if self._guard is not None else {}
 
     def propose(self, payload: bytes, callback: Callable[[int | None, int], None]) -> None:
         """Append a command; `callback(index, FAIL_REASON.SUCCESS)` once it is committed and applied."""

@@ -66,8 +66,11 @@ class Guard:
     - A vote counts once per voter and term.
     """
 
-    def __init__(self, core: Core, *, fatal: Callable[[str], None]) -> None:
+    def __init__(self, core: Core, *, fatal: Callable[[str], None], max_feature_level: int = 0) -> None:
         self._core = core
+        self._max_feature_level = max_feature_level
+        self.feature_levels: dict[str, int] = {}
+        """The highest feature level of each voter, as its last response said; 0: it is of an older version."""
         self.rejoin = Rejoin(core)
         self.catching_up: set[str] = set()
         """Voters that report that they do not vote yet."""
@@ -105,6 +108,7 @@ class Guard:
         message["term"] = core.term
         message["seq"] = self._answering
         message["full"] = self.rejoin.is_full
+        message["level"] = self._max_feature_level
         if message["reset"]:
             # Back up to the last entry that surely matches, instead of one entry per round trip.
             common = max(core.commit_index, core.last_applied) + 1
@@ -176,6 +180,7 @@ class Guard:
         if message.get("term") != self._core.term:
             return None  # S2.
         (self.catching_up.discard if message.get("full", True) else self.catching_up.add)(node.id)
+        self.feature_levels[node.id] = int(message.get("level", 0))
         if message["reset"]:
             # One reset per probe: otherwise every pipelined batch would cause everything to be sent again.
             if message["seq"] <= self._reset_floor.get(node.id, 0):

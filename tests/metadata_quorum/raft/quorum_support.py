@@ -59,6 +59,8 @@ class Cluster:
         election_s: tuple[float, float] = (0.35, 0.7),
     ) -> None:
         self.scrub_interval_ms = -1
+        self.feature_levels: dict[int, int] = {}
+        """The highest one of each voter."""
         self.election_s = election_s
         self.folder = folder
         self.key = key
@@ -85,6 +87,7 @@ class Cluster:
                 election_timeout_s=self.election_s,
                 leader_fallback_s=self.election_s[1],
                 snapshot_min_entries=self.snapshot_min_entries,
+                max_feature_level=self.feature_levels.get(node_id, 0),
             ),
         )
         self.quorums[node_id] = PySyncObjQuorum(settings, machine, fatal=self.fatal.append)

@@ -44,6 +44,25 @@ async def test_only_the_leader_takes_proposals(tmp_path: Path, free_ports: Ports
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
+async def test_the_leader_knows_what_the_version_of_each_voter_supports(tmp_path: Path, free_ports: Ports):
+    cluster = Cluster(tmp_path, free_ports(3))
+    cluster.feature_levels = {1: 5, 2: 6, 3: 6}
+
+    async def levels() -> dict[int, int]:
+        await cluster.quorums[await cluster.leader()].propose(b"x", timeout_ms=5_000)
+        voters = cluster.quorums[await cluster.leader()].status().voters
+        return {voter.node_id: voter.max_feature_level for voter in voters}
+
+    async with cluster, asyncio.timeout(20):
+        while await levels() != {1: 5, 2: 6, 3: 6}:
+            await asyncio.sleep(0.01)
+        await cluster.close(1)
+        cluster.feature_levels[1] = 6
+        await cluster.start(1)
+        while await levels() != {1: 6, 2: 6, 3: 6}:
+            await asyncio.sleep(0.01)
+
+
 async def test_a_new_leader_keeps_everything_and_the_old_one_comes_back(tmp_path: Path, free_ports: Ports):
     async with Cluster(tmp_path, free_ports(3)) as cluster:
         committed = []
