@@ -7,10 +7,14 @@ from typing import Any
 from mutating import mutant, told_by
 
 from raftlog.broker.lifecycle import BrokerLifecycle
+from raftlog.broker.listener import Listener
 from raftlog.config import topic
 from raftlog.metadata_quorum.active_controller import Controller
-from raftlog.metadata_quorum.controller import leadership, reassignment
+from raftlog.metadata_quorum.controller import cluster_settings, leadership, reassignment, topics
+from raftlog.partition.log_maintenance import LogMaintenance
 from raftlog.partition.storage import data_dir
+from raftlog.partition.storage.checkpoint import Checkpoint
+from raftlog.partition.storage.log_files import LogFiles
 
 LIFECYCLE = "tests/metadata_quorum/test_broker_lifecycle.py"
 ELECTIONS = "tests/metadata_quorum/test_elections.py"
@@ -65,3 +69,39 @@ def a_move_to_a_replica_that_is_elected_uncleanly_never_ends(patch: Any) -> None
 @told_by(ELECTIONS)
 def a_move_without_a_replica_in_sync_cannot_be_cancelled(patch: Any) -> None:
     patch.edit(reassignment._cancel, "if state.isr or state.elr", "if True")
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_controller_decisions.py")
+def a_broker_that_restarts_gets_no_replicas(patch: Any) -> None:
+    patch.edit(topics._new_partitions, "if each[0] not in active", "if False")
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_admin_decisions.py")
+def a_feature_level_may_end_controllers(patch: Any) -> None:
+    patch.edit(cluster_settings.decide_features, "highest < level", "False")
+
+
+@mutant
+@told_by("tests/partition/storage/test_log_disk_errors.py")
+def a_log_that_starts_over_does_not_say_so(patch: Any) -> None:
+    patch.edit(Checkpoint.save, "if not self.restarts", "if True")
+
+
+@mutant
+@told_by("tests/partition/storage/test_log_disk_errors.py")
+def a_log_that_has_started_over_would_start_over_again(patch: Any) -> None:
+    patch.edit(LogFiles._begin, "if self._checkpoint.restarts", "if False")
+
+
+@mutant
+@told_by("tests/partition/storage/test_retention.py")
+def retention_goes_on_without_a_leader(patch: Any) -> None:
+    patch.edit(LogMaintenance.retain_regularly, "replica.state.leader == NO_LEADER", "False")
+
+
+@mutant
+@told_by("tests/broker/test_late_connections.py")
+def connections_begin_after_their_listener_has_closed(patch: Any) -> None:
+    patch.edit(Listener._remember, "if self._closing", "if False")
