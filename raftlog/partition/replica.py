@@ -293,6 +293,7 @@ class Replica(FollowerReplica):
     def _append_stamped(
         self, core: LeaderCore, header: BatchHeader, batch: bytearray | memoryview, marker: Marker | None = None
     ) -> AppendResult:
+        self.finish_starting_over()  # The disk may have been full when this replica became the leader.
         base_offset, epoch = self.log.log_end_offset, self.state.leader_epoch
         stamp(batch, base_offset=base_offset, leader_epoch=epoch)
         header = header._replace(base_offset=base_offset, leader_epoch=epoch)

@@ -139,6 +139,41 @@ async def test_a_follower_with_an_unsynced_end_that_cannot_be_truncated_ends_no_
     await solo.close()
 
 
+def refuse_all_but_one_file(patched: pytest.MonkeyPatch) -> None:
+    """The one is the checkpoint that lets a log be emptied; for others there is no room."""
+    real, written = os.replace, list[Path]()
+
+    def replace_file(source: Path, target: Path) -> None:
+        if written:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written.append(target)
+        real(source, target)
+
+    patched.setattr(os, "replace", replace_file)
+
+
+async def test_a_leader_that_could_not_start_over_takes_records_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It was elected while its disk was full. It refused all records until another leader epoch began."""
+    solo = Solo(tmp_path, leader=2, isr=(1,), min_insync_replicas=1)
+    solo.replica.log.append(batch_at(0))
+    solo.replica.log.fsync()
+    with monkeypatch.context() as patched:
+        refuse_all_but_one_file(patched)
+        with pytest.raises(DiskFullError):
+            solo.replica.start_over_at(9)
+        solo.change(leader=1, leader_epoch=1)
+        with pytest.raises(DiskFullError):
+            await solo.append("no room")
+
+    result = await solo.append("room")
+
+    assert (result.base_offset, solo.replica.log.log_start_offset, solo.replica.high_watermark) == (9, 9, 10)
+    assert solo.failures == []
+    await solo.close()
+
+
 async def test_a_follower_that_cannot_start_over_claims_no_position_and_goes_on_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -147,16 +182,8 @@ async def test_a_follower_that_cannot_start_over_claims_no_position_and_goes_on_
         solo.replica.log.append(batch_at(offset))
 
     solo.replica.log.fsync()
-    real, written = os.replace, list[Path]()
-
-    def replace_file(source: Path, target: Path) -> None:
-        if written:  # The first file is the checkpoint that lets the log be emptied.
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        written.append(target)
-        real(source, target)
-
     with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", replace_file)
+        refuse_all_but_one_file(patched)
         with pytest.raises(DiskFullError):
             solo.replica.start_over_at(9)
         assert isinstance(solo.replica.log.failure, DiskFullError)

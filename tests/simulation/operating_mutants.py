@@ -12,6 +12,7 @@ from raftlog.config import topic
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.controller import cluster_settings, leadership, reassignment, topics
 from raftlog.partition.log_maintenance import LogMaintenance
+from raftlog.partition.replica import Replica
 from raftlog.partition.storage import data_dir
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.log_files import LogFiles
@@ -105,3 +106,9 @@ def retention_goes_on_without_a_leader(patch: Any) -> None:
 @told_by("tests/broker/test_late_connections.py")
 def connections_begin_after_their_listener_has_closed(patch: Any) -> None:
     patch.edit(Listener._remember, "if self._closing", "if False")
+
+
+@mutant
+@told_by("tests/partition/test_damage_with_syncs.py")
+def a_leader_never_finishes_starting_over(patch: Any) -> None:
+    patch.edit(Replica._append_stamped, "self.finish_starting_over()", "pass")
