@@ -106,7 +106,7 @@ chaos: install ## Run chaos scenarios, about 20 minutes (SCENARIO="name name", S
 soak: install ## Steady load with restarts for HOURS=8: memory, descriptors, threads, tasks, disk and p99 by the hour; fails on growth (LOAD=records a second).
 	@HOURS=$(HOURS) LOAD=$(LOAD) $(BIN)/python -m chaos.soak
 
-fuzz: install ## Send mutated batches, requests and answers to nodes and clients for MINUTES=10 (ONLY="batches brokers clients", SEED=s).
+fuzz: install ## Send mutated batches, requests and answers to nodes and clients for MINUTES=10 (ONLY="batches brokers clients kafka_brokers", SEED=s).
 	@$(BIN)/python -m fuzz $(ONLY) --minutes $(or $(MINUTES),10) $(addprefix --seed ,$(SEED))
 
 chaos-mutants: install ## Break a rule in every node of a real cluster, and see a chaos scenario turn red (ONLY="name name").

@@ -13,6 +13,7 @@ from fuzz.batches import Batches
 from fuzz.brokers import Brokers
 from fuzz.clients import Clients
 from fuzz.cluster import FuzzedCluster
+from fuzz.kafka_brokers import KafkaBrokers
 from fuzz.kafka_messages import KafkaMessages
 from fuzz.kafka_records import KafkaRecords
 from fuzz.run import CORPUS, ROUND_S, Found, explore, replay
@@ -22,6 +23,7 @@ TARGETS: dict[str, Callable[[FuzzedCluster], Target]] = {
     "batches": lambda _: Batches(),
     "brokers": Brokers,
     "clients": Clients,
+    "kafka_brokers": KafkaBrokers,
     "kafka_messages": lambda _: KafkaMessages(),
     "kafka_records": lambda _: KafkaRecords(),
 }

@@ -12,6 +12,7 @@ from fuzz.batches import Batches, seeds
 from fuzz.brokers import Brokers
 from fuzz.clients import Clients
 from fuzz.cluster import FuzzedCluster
+from fuzz.kafka_brokers import KafkaBrokers
 from fuzz.kafka_messages import KafkaMessages
 from fuzz.kafka_records import KafkaRecords
 from fuzz.requests import BODIES, PATHS, listener_of
@@ -93,7 +94,7 @@ def test_seeds_are_sound_batches():
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("make", "count"), [(Brokers, 60), (Clients, 15)])
+@pytest.mark.parametrize(("make", "count"), [(Brokers, 60), (Clients, 15), (KafkaBrokers, 40)])
 def test_nodes_and_clients_survive_what_they_are_sent(
     make: Callable[[FuzzedCluster], Target], count: int, cluster: FuzzedCluster, tmp_path: Path
 ):
