@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raftlog.config import TopicConfig
-from raftlog.errors import ErrorCode, StaleRouteError, StorageError
+from raftlog.errors import DiskFullError, ErrorCode, StaleRouteError, StorageError
 from raftlog.model import Offset, PartitionAssignment, TopicIdPartition
 from raftlog.partition.damage import Damage, DamageTracker
 from raftlog.partition.damaged_logs import DamagedClosedLog, DamagedOpenLog, Failed, Reopen
@@ -69,7 +69,12 @@ class RepairManager:
         self._repairer.stop(key)
 
     def error_for(self, assignment: PartitionAssignment, error: StorageError) -> Exception:
-        """Return the error for requests to a replica that is not open: retriable while it is being repaired."""
+        """Return the error for requests to a replica that is not open: retriable while it waits for repair or room."""
+        if isinstance(error, DiskFullError):  # Consumers and producers wait as for a leader.
+            return StaleRouteError(
+                f"{assignment.topic_partition} is offline until there is room: {error.message}",
+                code=ErrorCode.LEADER_NOT_AVAILABLE,
+            )
         if assignment.key not in self or self.lost(assignment.key):
             return error
         return StaleRouteError(

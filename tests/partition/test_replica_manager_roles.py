@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from replication_support import Broker, World
 
-from raftlog.errors import RaftlogError, StaleRouteError, StorageError
+from raftlog.errors import DiskFullError, ErrorCode, RaftlogError, StaleRouteError, StorageError
 from raftlog.model import PartitionAssignment, PartitionState
 from raftlog.partition import stray_partitions
 from raftlog.partition.storage.data_dir import DataDir
@@ -214,6 +215,23 @@ async def test_a_partition_that_cannot_be_opened_says_why_and_the_others_serve(
         await manager.apply(assignments[1:], world.registrations())
         with pytest.raises(StaleRouteError):
             manager.leader("t", 0)
+
+
+async def test_a_partition_whose_log_has_no_room_to_be_opened_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A consumer of it ended with an error, though the log is opened as soon as there is room."""
+    async with World(tmp_path, isr=(1,)) as world:
+        await world.stop(1)
+        with monkeypatch.context() as patched:
+            patched.setattr(PartitionLog, "open", Mock(side_effect=DiskFullError("no room")))
+            await world.start(1)
+            manager = world.brokers[1].manager
+            assigned = PartitionAssignment(topic="t", topic_id=world.topic_id, partition=0, state=world.state)
+            await manager.apply([assigned], world.registrations())
+            with pytest.raises(StaleRouteError, match="t-0 is offline until there is room: no room") as refused:
+                manager.leader("t", 0)
+        assert (refused.value.code, refused.value.retriable) == (ErrorCode.LEADER_NOT_AVAILABLE, True)
 
 
 async def test_a_leader_at_a_new_address_is_followed_there(tmp_path: Path):

@@ -12,6 +12,7 @@ from raftlog.config import topic
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.controller import cluster_settings, leadership, reassignment, topics
 from raftlog.partition.log_maintenance import LogMaintenance
+from raftlog.partition.repair_manager import RepairManager
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage import data_dir
 from raftlog.partition.storage.checkpoint import Checkpoint
@@ -112,3 +113,9 @@ def connections_begin_after_their_listener_has_closed(patch: Any) -> None:
 @told_by("tests/partition/test_damage_with_syncs.py")
 def a_leader_never_finishes_starting_over(patch: Any) -> None:
     patch.edit(Replica._append_stamped, "self.finish_starting_over()", "pass")
+
+
+@mutant
+@told_by("tests/partition/test_replica_manager_roles.py")
+def a_log_without_room_to_be_opened_ends_consumers(patch: Any) -> None:
+    patch.edit(RepairManager.error_for, "isinstance(error, DiskFullError)", "False")
