@@ -83,6 +83,8 @@ class FuzzedCluster:
                 raise Finding(f"{name} takes {resident >> 20} MiB")
             self._require_no_internal_error(name)
         self._require_no_stall()
+        if (code := self._honest.poll()) is not None:
+            raise Finding(f"the honest client has ended with exit code {code}")
         rounds = self._diary.read_text().splitlines()
         if bad := next((line for line in rounds if line != SERVED), None):
             raise Finding(f"the honest client was not served: {bad}")

@@ -107,17 +107,21 @@ async def test_a_flush_waits_for_the_records_of_before_it_alone():
     await waiting.routing.close()
 
 
-@pytest.mark.parametrize("answer", [None, NotFoundError("there is none")], ids=["found", "not found"])
-async def test_records_may_be_discarded_while_their_topic_is_asked_for(
-    answer: RaftlogError | None, caplog: pytest.LogCaptureFixture
-):
-    waiting = Waiting(Metadata(*([answer] if answer else [])), max_block_ms=5_000)
+async def discard_while_asking(waiting: Waiting) -> None:
     waiting.send(1)
     (asking,) = waiting.routing._asking.values()
     await asyncio.sleep(0)
     waiting.routing.discard(RetriableError("the transaction was aborted"))
     await asyncio.wait([asking])
     assert asking.exception() is None
+
+
+@pytest.mark.parametrize("answer", [None, NotFoundError("there is none")], ids=["found", "not found"])
+async def test_records_may_be_discarded_while_their_topic_is_asked_for(
+    answer: RaftlogError | None, caplog: pytest.LogCaptureFixture
+):
+    waiting = Waiting(Metadata(*([answer] if answer else [])), max_block_ms=5_000)
+    await discard_while_asking(waiting)
     assert (waiting.failed, waiting.routed, waiting.routing.size) == ([1], [], 0)
     await waiting.routing.close()
     assert not caplog.records
@@ -125,12 +129,7 @@ async def test_records_may_be_discarded_while_their_topic_is_asked_for(
 
 async def test_records_may_be_discarded_before_their_time_ends(caplog: pytest.LogCaptureFixture):
     waiting = Waiting(Metadata(takes_s=60), max_block_ms=20)
-    waiting.send(1)
-    (asking,) = waiting.routing._asking.values()
-    await asyncio.sleep(0)
-    waiting.routing.discard(RetriableError("the transaction was aborted"))
-    await asyncio.wait([asking])
-    assert asking.exception() is None
+    await discard_while_asking(waiting)
     await waiting.routing.close()
 
 

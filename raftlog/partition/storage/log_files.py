@@ -21,6 +21,7 @@ from raftlog.partition.storage.file_pool import FilePool
 from raftlog.partition.storage.files import (
     FailedSyncError,
     SyncError,
+    fsync_dir,
     lacks_descriptor,
     list_names,
     make_dir,
@@ -300,14 +301,22 @@ class LogFiles:
                 unlink_quietly(self.folder / name)
 
     def _remove_all_files(self) -> None:
-        """Finish the removal of a log that was starting over when its process ended."""
-        for base in segment_bases(list_names(self.folder)):
-            path = segment_path(self.folder, base)
-            unlink_indexes(path)
-            unlink_quietly(path)
-        # Once the log has grown that far again, old snapshots would look valid.
-        self._remove_files(PRODUCERS_SUFFIX)
-        self._remove_files(KEPT_PRODUCERS_SUFFIX, above=self.log_start_offset)
+        """Finish, durably, the removal of a log that was starting over when its process ended.
+
+        Raises:
+            StorageError: a disk operation failed.
+        """
+        try:
+            for base in segment_bases(list_names(self.folder)):
+                path = segment_path(self.folder, base)
+                unlink_indexes(path)
+                unlink_quietly(path)
+            # Once the log has grown that far again, old snapshots would look valid.
+            self._remove_files(PRODUCERS_SUFFIX)
+            self._remove_files(KEPT_PRODUCERS_SUFFIX, above=self.log_start_offset)
+            fsync_dir(self.folder)  # Before a later checkpoint lets segments count again.
+        except OSError as error:
+            raise storage_error(error, f"{self.folder} cannot start over") from error
 
     def _remove(self, segment: Segment) -> None:
         self._syncer.forget(segment)

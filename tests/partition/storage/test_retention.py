@@ -242,10 +242,14 @@ async def test_retention_waits_while_a_partition_has_no_leader(tmp_path: Path):
     """The replicas that may lead are damaged, perhaps, and repaired by the batches that are intact here."""
     log = open_log(tmp_path / "p", segment_bytes=4096, retention_bytes=0, retention_ms=-1)
     fill(log, 20, size=1000)
-    work, led = retaining(log, leader=NO_LEADER), retaining(log)
+    work, led, looks = retaining(log, leader=NO_LEADER), retaining(log), asyncio.Semaphore(0)
+    replicas = work._replicas
+    work._replicas = lambda: looks.release() or replicas()  # type: ignore[func-returns-value]
 
     running = asyncio.create_task(work.retain_regularly())
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(10):
+        for _ in range(3):  # Two passes are complete by then.
+            await looks.acquire()
     assert log.log_start_offset == 0
     running.cancel()
     running = asyncio.create_task(led.retain_regularly())
