@@ -224,6 +224,7 @@ def _diverging(replica: Replica, wanted: FetchPartition) -> DivergingEpoch | Non
         require_same_epoch(replica.state.leader_epoch, wanted.last_fetched_epoch, replica.assignment.topic_partition)
     found = diverging_epoch(
         replica.log.epochs,
+        log_start_offset=replica.log.log_start_offset,
         log_end_offset=replica.log.log_end_offset,
         fetch_offset=wanted.offset,
         last_fetched_epoch=wanted.last_fetched_epoch,

@@ -16,7 +16,7 @@ from raftlog.partition.rebuild import Ask, rebuild
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log_files import is_of_the_disk
-from raftlog.partition.storage.log_start import move_log_start
+from raftlog.partition.storage.log_start import drop_deleted, move_log_start
 from raftlog.partition.storage.rebuilt_log import RebuiltLog
 from raftlog.partition.storage.repair import ClosedLog, OpenLog
 
@@ -85,6 +85,9 @@ class DamagedOpenLog:
     def on_attempt_done(self, lost: tuple[Offset, ...]) -> None:
         self._replica.note_repair_attempt(self._tried, lost=bool(lost))
 
+    def drop_deleted(self, damaged: Offset) -> bool:  # noqa: ARG002
+        return False
+
     def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:  # noqa: ARG002
         return False
 
@@ -147,6 +150,9 @@ class DamagedClosedLog:
 
     def on_attempt_done(self, lost: tuple[Offset, ...]) -> None:
         """Do nothing: the batches that no replica has are listed by the repair itself."""
+
+    def drop_deleted(self, damaged: Offset) -> bool:
+        return drop_deleted(self.folder, damaged)
 
     def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:
         return move_log_start(self.folder, start, epoch)

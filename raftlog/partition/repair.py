@@ -74,6 +74,13 @@ class DamagedLog(Protocol):
         """
         ...
 
+    def drop_deleted(self, damaged: Offset) -> bool:
+        """Set a closed log's deleted records aside if the damage is below its start; return whether that changed it.
+
+        Called in a worker thread.
+        """
+        ...
+
     def move_start(self, start: Offset, epoch: LeaderEpoch) -> bool:
         """Move the start of a closed log; return whether it was moved. Called in a worker thread."""
         ...
@@ -309,9 +316,14 @@ class Repairer:
     async def _start_later(
         self, repair: _Repair, damaged: DamagedBatch, responses: Iterable[RepairResponse | None]
     ) -> bool:
-        """Let a closed log start where another replica's does, if that is after a damaged batch."""
+        """Let a closed log start where it says, or where another replica's does, if that is after a damaged batch."""
         if repair.log.is_open:
             return False
+        async with self._reading:
+            if await asyncio.to_thread(repair.log.drop_deleted, damaged.offset):
+                repair.written += 1
+                _log.warning("%s: the damage at offset %d is below its start", repair.log.folder.name, damaged.offset)
+                return True
         for start, epoch in later_starts(damaged, responses):
             async with self._reading:
                 if await asyncio.to_thread(repair.log.move_start, start, epoch):

@@ -361,6 +361,7 @@ def _diverging(replica: Replica, follower: BrokerId, position: ReplicaFetchParti
     core.require_assigned(follower)
     diverging = diverging_epoch(
         replica.log.epochs,
+        log_start_offset=replica.log.log_start_offset,
         log_end_offset=replica.log.log_end_offset,
         fetch_offset=position.fetch_offset,
         last_fetched_epoch=position.last_fetched_epoch,

@@ -38,6 +38,7 @@ def reconcile(follower: Log, leader: Log) -> int:
     for rounds in range(1, 100):
         diverging = diverging_epoch(
             leader,
+            log_start_offset=0,
             log_end_offset=len(leader.epochs),
             fetch_offset=len(follower.epochs),
             last_fetched_epoch=follower.last,

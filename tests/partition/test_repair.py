@@ -104,13 +104,15 @@ async def test_a_batch_that_no_replica_has_intact_is_reported_and_the_others_are
         assert (world.damage_reports, manager.quarantined) == ([], 0)
 
 
-async def down_and_damaged(world: World, places: dict[int, list[int]]) -> None:
-    """Stop brokers, damage their logs, and start them as other incarnations, without their checkpoints."""
+async def down_and_damaged(
+    world: World, places: dict[int, list[int]], *, lost: tuple[str, ...] = ("checkpoint.json",)
+) -> None:
+    """Stop brokers, damage their logs, and start them as other incarnations, without some of their files."""
     for broker, damaged in places.items():
         await world.stop(broker)
         world.epochs[broker] += 10
         flip(world, broker, *damaged)
-        for name in ("checkpoint.json", f"{0:020d}.index"):
+        for name in (*lost, f"{0:020d}.index"):
             (log_file(world, broker).parent / name).unlink(missing_ok=True)
     for broker in places:
         await world.start(broker)
@@ -146,6 +148,20 @@ async def test_damage_among_records_that_another_replica_knows_to_be_deleted_kee
         await world.push()
         await world.until(lambda: not any(world.brokers[broker].manager.offline for broker in (2, 3)))
         assert [world.brokers[broker].replica.log.log_start_offset for broker in (2, 3)] == [6, 6]
+        await world.elect(2, (2,))
+        assert world.brokers[2].values() == VALUES[6:]
+
+
+async def test_damage_among_records_that_all_replicas_know_to_be_deleted_keeps_no_log_closed(tmp_path: Path):
+    """The segment begins with deleted records, and no replica has them intact."""
+    async with World(tmp_path) as world:
+        size = await filled(world)
+        for broker in (1, 2, 3):
+            world.brokers[broker].replica.delete_before(6, len(VALUES))
+        world.state = replace(world.state, leader=NO_LEADER, isr=(), elr=(2,), leader_epoch=1, partition_epoch=9)
+        await down_and_damaged(world, {broker: [2 * size + 8] for broker in (1, 2, 3)}, lost=())
+        await world.push()
+        await world.until(lambda: not any(broker.manager.offline for broker in world.brokers.values()))
         await world.elect(2, (2,))
         assert world.brokers[2].values() == VALUES[6:]
 

@@ -98,6 +98,7 @@ async def test_a_leader_without_records_sends_no_follower_back_to_the_start(tmp_
         log.fsync()
         log.advance_log_start(3, 3)
         await world.stop(1)
+        (log.folder / "leader-epochs.json").unlink()
         await world.start(1)
         monkeypatch.setattr(PartitionLog, "reset_to", reset_to)
         await world.push()
@@ -109,6 +110,21 @@ async def test_a_leader_without_records_sends_no_follower_back_to_the_start(tmp_
         assert await world.produce("d") == (3, False)
         await world.until(lambda: world.brokers[3].replica.log.log_end_offset == 4)
         assert set(offsets) == {3}
+
+
+async def test_a_follower_that_has_what_its_leader_deleted_keeps_its_producers(tmp_path: Path):
+    """The leader's records are all of its new epoch, so it compares followers by the epoch of the last deleted one."""
+    numbers = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    async with World(tmp_path) as world:
+        assert await world.produce("a", **numbers) == (0, False)
+        await world.elect(1, (1, 2, 3))
+        log = world.brokers[1].replica.log
+        log.fsync()
+        log.advance_log_start(1, 1)
+        assert await world.produce("b") == (1, False)
+        await world.until(lambda: world.brokers[2].replica.log.log_start_offset == 1)
+        await world.elect(2, (1, 2, 3))
+        assert await world.produce("a", broker=2, **numbers) == (0, True)
 
 
 async def test_a_deleted_topic_answers_waiting_requests_and_its_folder_is_deleted(tmp_path: Path):

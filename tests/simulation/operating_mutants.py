@@ -11,11 +11,13 @@ from raftlog.broker.listener import Listener
 from raftlog.config import topic
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.controller import cluster_settings, leadership, reassignment, topics
+from raftlog.partition.damaged_logs import DamagedClosedLog
 from raftlog.partition.log_maintenance import LogMaintenance
 from raftlog.partition.repair_manager import RepairManager
 from raftlog.partition.replica import Replica
 from raftlog.partition.storage import data_dir
 from raftlog.partition.storage.checkpoint import Checkpoint
+from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.log_files import LogFiles
 
 LIFECYCLE = "tests/metadata_quorum/test_broker_lifecycle.py"
@@ -119,3 +121,17 @@ def a_leader_never_finishes_starting_over(patch: Any) -> None:
 @told_by("tests/partition/test_replica_manager_roles.py")
 def a_log_without_room_to_be_opened_ends_consumers(patch: Any) -> None:
     patch.edit(RepairManager.error_for, "isinstance(error, DiskFullError)", "False")
+
+
+@mutant
+@told_by("tests/partition/test_replica_manager_roles.py")
+def the_epoch_of_the_last_deleted_record_is_forgotten(patch: Any) -> None:
+    """A follower that has everything starts over without its producers, and appends repeats (seed 14367)."""
+    patch.edit(EpochTable.assign, "entry[1] < start_offset", "entry[1] + 1 < start_offset")
+
+
+@mutant
+@told_by("tests/partition/test_repair.py")
+def damage_among_deleted_records_keeps_a_log_closed(patch: Any) -> None:
+    """Seed 14718."""
+    patch(DamagedClosedLog, "drop_deleted", lambda *_: False)

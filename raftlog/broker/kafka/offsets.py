@@ -108,7 +108,8 @@ class KafkaOffsets:
         found, end = replica.log.epochs.end_offset_for(leader_epoch, replica.log.log_end_offset)
         if found != NO_LEADER_EPOCH:
             return found, end
-        return (NO_LEADER_EPOCH, -1) if replica.log.last_epoch == NO_LEADER_EPOCH else (leader_epoch, end)
+        start = max(end, replica.log.log_start_offset)
+        return (NO_LEADER_EPOCH, -1) if replica.log.last_epoch == NO_LEADER_EPOCH else (leader_epoch, start)
 
     async def delete_before(
         self, topic: str, partition: int, offset: Offset, *, timeout_ms: int, sender: Sender

@@ -37,15 +37,23 @@ def require_same_epoch(mine: LeaderEpoch, theirs: LeaderEpoch, partition: object
 
 
 def diverging_epoch(
-    epochs: Epochs, *, log_end_offset: Offset, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch
+    epochs: Epochs,
+    *,
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+    fetch_offset: Offset,
+    last_fetched_epoch: LeaderEpoch,
 ) -> tuple[LeaderEpoch, Offset] | None:
-    """Return the diverging epoch and its end offset in the leader's log; None if the logs agree."""
+    """Return the diverging epoch and its end offset in the leader's log; None if the logs agree.
+
+    `NO_LEADER_EPOCH` with the log start offset means that the last fetched epoch is older than every epoch there.
+    """
     if last_fetched_epoch == NO_LEADER_EPOCH:
         return None  # The follower's log is empty: it cannot diverge.
     epoch, end_offset = epochs.end_offset_for(last_fetched_epoch, log_end_offset)
     if epoch == last_fetched_epoch and fetch_offset <= end_offset:
         return None
-    return epoch, min(end_offset, log_end_offset)
+    return epoch, max(log_start_offset, min(end_offset, log_end_offset))
 
 
 def truncation_offset(

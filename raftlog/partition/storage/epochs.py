@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -58,6 +58,9 @@ class EpochTable:
             StorageError: a disk operation failed; the table is unchanged.
         """
         kept = [entry for entry in self._entries if entry[1] < start_offset]
+        if len(kept) == 1 and kept[0][0] >= epoch:
+            kept.clear()  # The log is empty. That of its deleted records: the same epoch goes on, or a leader that
+            # was elected uncleanly has another history.
         assert not kept or kept[-1][0] < epoch, f"{self._path}: epoch {epoch} at {start_offset}, after {kept[-1]}"
         if self._entries != (entries := [*kept, (epoch, start_offset)]):
             self._replace(entries, durable=len(kept) < len(self._entries))
@@ -105,11 +108,16 @@ class EpochTable:
             self._replace(kept)
 
     def truncate_before(self, offset: Offset) -> None:
-        """Remove epochs that ended before `offset`, the new log start."""
-        position = bisect_right(self._entries, offset, key=lambda entry: entry[1])
-        if position > 1 or (position == 1 and self._entries[0][1] < offset):
+        """Remove epochs that ended before `offset`, the new log start, apart from that of the last deleted record.
+
+        By that one, a follower whose log ends at the new log start is known to have the same history.
+        """
+        position = bisect_left(self._entries, offset, key=lambda entry: entry[1])
+        if position:
             epoch = self._entries[position - 1][0]
-            self._replace([(epoch, offset), *self._entries[position:]])
+            kept = [(epoch, offset - 1), *self._entries[position:]]
+            if kept != self._entries:
+                self._replace(kept)
 
     def clear(self) -> None:
         """Remove all epochs, durably."""

@@ -28,21 +28,47 @@ def move_log_start(folder: Path, offset: Offset, epoch: LeaderEpoch) -> bool:
         StorageError: a disk operation failed.
     """
     checkpoint = Checkpoint.load(folder)
-    if offset <= checkpoint.log_start_offset:
+    if offset <= checkpoint.log_start_offset or _split_at(folder, offset, epoch) is None:
         return False
-    try:
-        with segment_at(folder, offset) as file:
-            found = intact_batch(file, offset) if file is not None else None
-            if file is None or found is None or found[1].leader_epoch != epoch:
-                return False
-            position, header = found
-            if position:
-                _split(file.read, position, folder, header.base_offset)
-    except OSError as error:
-        raise storage_error(error, f"cannot move the log start of {folder}") from error
     point = max(checkpoint.recovery_point, offset)
     replace(checkpoint, log_start_offset=offset, recovery_point=point).save(folder)
     return True
+
+
+def drop_deleted(folder: Path, offset: Offset) -> bool:
+    """Split a segment, durably, at the log's own start, if `offset` is below it and that start's batch is intact.
+
+    Returns:
+        Whether it was split: the next start removes the deleted records, and does not read them.
+
+    Raises:
+        DamagedDataError: the checkpoint is damaged.
+        StorageError: a disk operation failed.
+    """
+    start = Checkpoint.load(folder).log_start_offset
+    return offset < start and bool(_split_at(folder, start))
+
+
+def _split_at(folder: Path, offset: Offset, epoch: LeaderEpoch | None = None) -> int | None:
+    """Split the segment at the intact batch that contains `offset`; return the batch's position in the file.
+
+    Returns:
+        None: there is no such batch, or it is of another epoch. 0: the segment begins with it already.
+
+    Raises:
+        StorageError: a disk operation failed.
+    """
+    try:
+        with segment_at(folder, offset) as file:
+            found = intact_batch(file, offset) if file is not None else None
+            if file is None or found is None or epoch not in (None, found[1].leader_epoch):
+                return None
+            position, header = found
+            if position:
+                _split(file.read, position, folder, header.base_offset)
+            return position
+    except OSError as error:
+        raise storage_error(error, f"cannot move the log start of {folder}") from error
 
 
 def _split(read: Read, position: int, folder: Path, base: Offset) -> None:

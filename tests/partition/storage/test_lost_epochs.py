@@ -79,10 +79,10 @@ def test_an_epoch_that_wrote_nothing_is_no_contradiction(folder: Path):
 @pytest.mark.parametrize(
     ("offset", "epoch", "expected"),
     [
-        (14, 4, [(3, 14), (4, 20)]),
-        (14, 5, [(3, 14), (4, 20), (5, 24)]),
+        (14, 4, [(3, 13), (4, 20)]),
+        (14, 5, [(3, 13), (4, 20), (5, 24)]),
         (24, 4, [(4, 24)]),
-        (24, 5, [(5, 24)]),
+        (24, 5, [(4, 23), (5, 24)]),
     ],
 )
 def test_a_log_whose_table_could_not_follow_a_deletion_takes_appends(

@@ -20,7 +20,7 @@ from raftlog.partition.core.repair import Accepted, DamagedBatch, accept
 from raftlog.partition.storage import log_start
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.files import write_json
-from raftlog.partition.storage.log_start import move_log_start
+from raftlog.partition.storage.log_start import drop_deleted, move_log_start
 from raftlog.partition.storage.repair import ClosedLog, OpenLog, RepairTarget
 from raftlog.partition.storage.repair_source import find_batches
 from raftlog.record.batch import parse_header
@@ -487,3 +487,33 @@ def test_a_moved_log_keeps_what_follows_its_start(tmp_path: Path):
     assert (log.log_start_offset, log.log_end_offset) == (6, COUNT)
     assert segment(tmp_path).read_bytes() == whole[6 * length :]
     log.close()
+
+
+@pytest.mark.parametrize("damaged_at", [2, 5])
+def test_a_log_with_damage_among_its_deleted_records_opens_again(tmp_path: Path, damaged_at: int):
+    whole = filled(tmp_path)
+    length = len(whole) // COUNT
+    log = open_log(tmp_path)
+    log.advance_log_start(6, COUNT)
+    log.close()
+    damage(segment(tmp_path), whole, damaged_at * length + 4)
+    with pytest.raises(DamagedDataError):
+        open_log(tmp_path)
+
+    assert not drop_deleted(tmp_path, 6)  # Damage in records that are not deleted.
+    assert drop_deleted(tmp_path, damaged_at)
+    assert not drop_deleted(tmp_path, damaged_at)  # Nothing is left to do.
+    log = open_log(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset) == (6, COUNT)
+    assert segment(tmp_path).read_bytes() == whole[6 * length :]
+    log.close()
+
+
+def test_deleted_records_stay_where_the_batch_at_the_log_start_is_damaged_too(tmp_path: Path):
+    whole = filled(tmp_path)
+    length = len(whole) // COUNT
+    log = open_log(tmp_path)
+    log.advance_log_start(6, COUNT)
+    log.close()
+    damage(segment(tmp_path), whole, 2 * length + 4, 6 * length + 100)
+    assert not drop_deleted(tmp_path, 2)
