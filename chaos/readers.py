@@ -104,6 +104,11 @@ def unread(reads: Iterable[Read], ends: Mapping[int, int], tails: Iterable[str])
     ]
 
 
+def has_read_to(consumer: raftlog.Consumer | None, ends: Mapping[TopicPartition, int]) -> bool:
+    """Return whether a consumer's positions are at some partitions' ends."""
+    return consumer is not None and all(consumer.position(*partition) >= end for partition, end in ends.items())
+
+
 async def read_everything(
     history: History, *, bootstrap: list[str], topic: str, process: str = "final", on_out_of_range: OutOfRange = "error"
 ) -> None:

@@ -140,6 +140,8 @@ class TransactionClients:
     ) -> None:
         self.history = history
         self.stopping = False
+        self.reading: raftlog.Consumer | None = None
+        """The tail's consumer."""
         self._bootstrap = list(bootstrap)
         self._dice = dice
         self._topic = topic
@@ -213,6 +215,7 @@ class TransactionClients:
         async with raftlog.Consumer(
             self._bootstrap, self._topic, start="earliest", isolation="read_committed"
         ) as consumer:
+            self.reading = consumer
             async for record in consumer:
                 self.history.reads.append(_seen(name, record))
 

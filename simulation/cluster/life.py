@@ -12,20 +12,20 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from unittest import mock
 
-from chaos.readers import read_everything
 from raftlog.errors import RaftlogError
 from raftlog.record import iter_batches
 from simulation.cluster import compaction, members, payments, relays, takeovers, unclean
-from simulation.cluster.creation import admin, create_topic
+from simulation.cluster.creation import create_topic
 from simulation.cluster.disk import close_files_below
 from simulation.cluster.internal_errors import heard
 from simulation.cluster.nodes import Node
 from simulation.cluster.patches import machine
 from simulation.cluster.rotting import rot_apart, rotten_logs
+from simulation.cluster.settling import IN_SYNC_S, Settling
 from simulation.cluster.workload import TOPIC
 from simulation.cluster.world import World
 
-LEADERS_S, IN_SYNC_S = 20.0, 90.0
+LEADERS_S = 20.0
 Chaos = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -85,21 +85,13 @@ class Life:
             gc.collect()
 
     async def _live(self, chaos: Chaos) -> None:
-        world, clients = self._world, self._world.clients
+        world = self._world
         await self._begin()
         await chaos()
         world.unclean.calm()
         self._rot_everywhere()
         await self._heal()
-        with self._no_reader_may_end():
-            await clients.stop()
-        for more in (world.plain, world.pipelined, world.remover):
-            await more.stop()
-        await self._settle()
-        reading = read_everything(
-            world.history, bootstrap=world.bootstrap, topic=TOPIC, on_out_of_range=clients.on_out_of_range
-        )
-        await world.loop.create_task(reading, context=admin().context)
+        await Settling(world, self._until).run()
 
     async def _begin(self) -> None:
         """Start every node, create the topics, and start their clients."""
@@ -165,42 +157,6 @@ class Life:
         has_lost = any(node.rotten or node.spotted or node.disk_lost_at >= 0 for node in world.brokers)
         if world.settings.rots_everywhere and not has_lost:
             rot_apart(world, world.dice, 0.3)
-
-    async def _settle(self) -> None:
-        """Wait until every log has its final start and every transaction has ended; read the committed records."""
-        clients = self._world.payments
-        if self._world.settings.removal is not None:
-            await self._until(self._world.watch.all_start_alike, IN_SYNC_S, "the same log start everywhere")
-        for more in (self._world.unclean, self._world.keeper):
-            if more.exist:
-                await more.stop()
-        group = self._world.group
-        if group.exist:
-            await group.stop_writing()
-            await self._until(group.has_committed_everything, IN_SYNC_S, "a group to have committed everything")
-            await group.stop()
-        await self._settle_relays()
-        if clients.exist:
-            with self._no_reader_may_end():
-                await clients.stop()
-            await self._until(clients.all_decided, IN_SYNC_S, "the end of every transaction")
-            await clients.read_everything()
-
-    @contextmanager
-    def _no_reader_may_end(self) -> Iterator[None]:
-        try:
-            yield
-        except RaftlogError as error:
-            self._world.watch.fail(f"a client ended by itself: {error!r}")
-
-    async def _settle_relays(self) -> None:
-        relays = self._world.relays
-        if relays.exist:
-            await relays.stop_writing()
-            await self._until(relays.has_relayed_everything, IN_SYNC_S, "relays to have relayed everything")
-            await relays.stop()
-            await self._until(relays.all_decided, IN_SYNC_S, "the end of every relay's transaction")
-            await relays.read_everything()
 
     async def _heal(self) -> None:
         """End every fault; require leaders, acknowledgements and full ISRs before their deadlines."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from chaos.readers import has_read_to
 from chaos.transactions import TransactionClients, TransactionHistory, check_transactions
 from simulation.cluster.held import LIVES, HeldProducer
 from simulation.cluster.loop import Process
@@ -53,13 +54,16 @@ class Payments:
         for number in range(world.settings.transactional_producers):
             self._tasks.append(asyncio.ensure_future(self._live(f"id-{number}")))
 
-    async def stop(self) -> None:
+    async def stop_writing(self) -> None:
         """Wait until every running producer ends."""
-        if self._tail is None:
-            return
         self._clients.stopping = True
         await asyncio.gather(*self._tasks)
         await asyncio.gather(*(life for process, life in self._lives if process.alive))
+
+    async def stop(self) -> None:
+        """End the tail."""
+        if self._tail is None:
+            return
         if self._tail.done():
             self._tail.result()  # It reads without end, so it failed.
         self._tail.cancel()
@@ -76,16 +80,13 @@ class Payments:
 
     def all_decided(self) -> bool:
         """Return whether no open transaction holds back the readers of committed records in any partition."""
-        image = self._world.newest_image()
-        topic = image.topic(TOPIC)
-        if topic is None:
-            return False
-        leaders = [
-            replica
-            for _, replica in self._world.watch.replicas()
-            if replica.assignment.topic_id == topic.topic_id and replica.core is not None
-        ]
+        leaders = self._world.leaders_of(TOPIC).values()
         return len(leaders) == PARTITIONS and all(one.last_stable_offset == one.log.log_end_offset for one in leaders)
+
+    def has_read_everything(self) -> bool:
+        """Return whether the tail has read all decided records, or has failed."""
+        ends = {partition: leader.last_stable_offset for partition, leader in self._world.leaders_of(TOPIC).items()}
+        return self._tail is None or self._tail.done() or has_read_to(self._clients.reading, ends)
 
     def judge(self) -> list[str]:
         """Return the broken promises."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from chaos.history import History
 from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.model import TopicPartition
 from raftlog.partition.replica import Replica
 from simulation.cluster.disk import Disks
 from simulation.cluster.loop import SimulatedLoop
@@ -61,6 +62,8 @@ class World(Protocol):
     def note(self, event: str) -> None: ...
 
     def newest_image(self) -> MetadataImage: ...
+
+    def leaders_of(self, topic: str) -> dict[TopicPartition, Replica]: ...
 
     def forget_lost_disks(self) -> None: ...
 

@@ -113,12 +113,7 @@ class Relays:
 
     def all_decided(self) -> bool:
         """Return whether no open transaction holds back the readers of results."""
-        topic = self._world.newest_image().topic(TARGET)
-        leaders = [
-            replica
-            for _, replica in self._world.watch.replicas()
-            if topic is not None and replica.assignment.topic_id == topic.topic_id and replica.core is not None
-        ]
+        leaders = self._world.leaders_of(TARGET).values()
         return len(leaders) == PARTITIONS and all(one.last_stable_offset == one.log.log_end_offset for one in leaders)
 
     async def stop_writing(self) -> None:

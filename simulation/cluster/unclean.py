@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import raftlog
 from chaos.history import History, Read, Send
-from chaos.readers import read_everything, seen
+from chaos.readers import has_read_to, read_everything, seen
 from chaos.workload import send
 from raftlog.errors import RaftlogError
 from raftlog.model import NO_LEADER
@@ -65,6 +65,7 @@ class Unclean:
         self._stopping = False
         self._work: list[asyncio.Task[None]] = []
         self._tail: asyncio.Task[None] | None = None
+        self._reading: raftlog.Consumer | None = None
         self._provoking: asyncio.Task[None] | None = None
 
     @property
@@ -91,10 +92,18 @@ class Unclean:
         """Return whether a send that was invoked since then was acknowledged."""
         return any(one.outcome == "ok" and one.invoked_ns >= when_ns for one in reversed(self.history.sends))
 
-    async def stop(self) -> None:
-        """Wait until all clients end, and read the remaining records."""
+    async def stop_writing(self) -> None:
+        """Wait until the producer ends."""
         self._stopping = True
         await asyncio.gather(*self._work)
+
+    def has_read_everything(self) -> bool:
+        """Return whether the tail has read to the end, in its present life."""
+        ends = {partition: leader.high_watermark for partition, leader in self._world.leaders_of(TOPIC).items()}
+        return len(ends) == 1 and has_read_to(self._reading, ends)
+
+    async def stop(self) -> None:
+        """End the tail, and read everything from the start."""
         if self._tail is not None:
             self._tail.cancel()
             await asyncio.gather(self._tail, return_exceptions=True)
@@ -104,7 +113,7 @@ class Unclean:
     def forget(self) -> None:
         """Drop all references."""
         self._work.clear()
-        self._tail = self._provoking = None
+        self._tail = self._provoking = self._reading = None
 
     def judge(self) -> list[str]:
         """Return the broken promises."""
@@ -143,9 +152,11 @@ class Unclean:
             life += 1
             try:
                 async with raftlog.Consumer(self._world.bootstrap, TOPIC, start="earliest") as consumer:
+                    self._reading = consumer
                     async for record in consumer:
                         self.history.reads.append(seen(f"tail/{life}", record))
             except RaftlogError as error:
+                self._reading = None
                 self._world.note(f"reader of {TOPIC}: {error.code.value}")
                 await asyncio.sleep(0.2)
 

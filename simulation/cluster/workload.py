@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import raftlog
 from chaos.history import History, Send
-from chaos.readers import seen
+from chaos.readers import has_read_to, seen
 from chaos.workload import send
 from raftlog.client.consumer import OutOfRange
 from raftlog.errors import CorruptBatchError
+from raftlog.model import TopicPartition
 from simulation.cluster.loop import Process, SimulatedLoop
 
 TOPIC = "t"
@@ -39,6 +40,7 @@ class Clients:
         self._bootstrap = list(bootstrap)
         self._producers: list[asyncio.Task[None]] = []
         self._tails: list[asyncio.Task[None]] = []
+        self._reading: list[raftlog.Consumer] = []
         self.producers: list[Process] = []
         self.on_out_of_range: OutOfRange = "error"
         """Where readers continue whose position is out of range."""
@@ -60,9 +62,19 @@ class Clients:
         self.hosts.append(f"10.0.2.{number}")
         return Process(f"{kind}-{number}", self.hosts[-1])
 
-    async def stop(self) -> None:
+    async def stop_writing(self) -> None:
+        """Wait until the producers end."""
         self.stopping = True
         await asyncio.gather(*self._producers)
+
+    def have_read_to(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Return whether all tails have read to some partitions' ends, or one of them has ended."""
+        if any(tail.done() for tail in self._tails):
+            return True
+        return len(self._reading) == len(self._tails) and all(has_read_to(one, ends) for one in self._reading)
+
+    async def stop(self) -> None:
+        """End the tails."""
         for tail in self._tails:
             if tail.done():
                 tail.result()  # It reads without end, so it failed.
@@ -73,6 +85,7 @@ class Clients:
         """Drop all references."""
         self._producers.clear()
         self._tails.clear()
+        self._reading.clear()
 
     def acknowledged_since(self, when_ns: int) -> set[int]:
         """Return partitions that acknowledged a send of these producers invoked since then."""
@@ -111,6 +124,7 @@ class Clients:
         async with raftlog.Consumer(
             self._bootstrap, TOPIC, start="earliest", on_out_of_range=self.on_out_of_range, client_rack=rack
         ) as consumer:
+            self._reading.append(consumer)
             try:
                 async for record in consumer:
                     self.history.reads.append(seen(name, record))

@@ -12,6 +12,8 @@ from pathlib import Path
 from chaos.history import History
 from raftlog.config import BrokerConfig, ControllerConfig, ReplicationConfig, TopicConfig
 from raftlog.metadata_quorum.image import MetadataImage
+from raftlog.model import TopicPartition
+from raftlog.partition.replica import Replica
 from simulation.cluster.bursts import Bursts
 from simulation.cluster.compaction import BACKOFF_MS, Keeper
 from simulation.cluster.disk import Disks, Fuse, close_files_below
@@ -263,6 +265,15 @@ class World:
         if any(node.disk_lost_at >= 0 for node in self.brokers) and self.is_healthy():
             for node in self.brokers:
                 node.disk_lost_at = -1.0
+
+    def leaders_of(self, topic: str) -> dict[TopicPartition, Replica]:
+        """Return the replicas that lead a topic's partitions now."""
+        known = self.newest_image().topic(topic)
+        return {
+            replica.assignment.topic_partition: replica
+            for _, replica in self.watch.replicas()
+            if known is not None and replica.assignment.topic_id == known.topic_id and replica.core is not None
+        }
 
     def is_healthy(self) -> bool:
         """Return whether every partition has a leader and all replicas in sync, and every broker is unfenced."""
