@@ -148,6 +148,14 @@ class FetchResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EpochStart:
+    """The first offset that was written in a leader epoch; its last one is before the next epoch's first."""
+
+    leader_epoch: LeaderEpoch
+    start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetResponse:
     """Answer of `paths.OFFSETS?at=earliest|latest|<ms since 1970>`.
 
@@ -169,6 +177,8 @@ class OffsetResponse:
     """The offset after the last one that consumers read."""
     last_stable_offset: Offset = -1
     """The offset after the last one that `read_committed` consumers read."""
+    epochs: tuple[EpochStart, ...] = ()
+    """The log's latest leader epochs with records, in order; at most 100. Empty: older brokers do not say."""
 
 
 HIGH_WATERMARK = "high_watermark"

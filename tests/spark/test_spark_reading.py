@@ -16,8 +16,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pyspark_raftlog.background import background, close_background
+from pyspark_raftlog.checkpoint import BEGIN
 from pyspark_raftlog.fetch import read_range
-from pyspark_raftlog.offsets import BEGIN, OffsetRange
+from pyspark_raftlog.offsets import OffsetRange
 from pyspark_raftlog.options import SourceOptions, parse_options
 from pyspark_raftlog.pushdown import Pruning
 from pyspark_raftlog.reader import plan_batch
