@@ -149,10 +149,12 @@ class FetchResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochStart:
-    """The first offset that was written in a leader epoch; its last one is before the next epoch's first."""
+    """A leader epoch of a log. Its last offset is before the next epoch's first."""
 
     leader_epoch: LeaderEpoch
+    """The leader epoch."""
     start_offset: Offset
+    """The first offset that was written in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
