@@ -10,7 +10,10 @@ from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.model import Isolation, Offset
 from raftlog.partition.replica import Replica
 from raftlog.partition.time_search import record_at
-from raftlog.wire.data import OffsetResponse
+from raftlog.wire.data import EpochStart, OffsetResponse
+
+_MAX_EPOCHS = 100
+"""Epochs in one answer: leaders change rarely, and what readers compare is mostly recent."""
 
 
 async def describe_offsets(replica: Replica, at: str, isolation: Isolation) -> OffsetResponse:
@@ -33,6 +36,10 @@ async def describe_offsets(replica: Replica, at: str, isolation: Isolation) -> O
         log_start_offset=replica.log.log_start_offset,
         high_watermark=replica.high_watermark,
         last_stable_offset=replica.last_stable_offset,
+        epochs=tuple(
+            EpochStart(leader_epoch=epoch, start_offset=start)
+            for epoch, start in replica.log.epochs.entries[-_MAX_EPOCHS:]
+        ),
     )
     if at in ("earliest", "latest"):
         return replace(seen, offset=offset_at(replica, at, isolation))

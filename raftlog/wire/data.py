@@ -148,6 +148,16 @@ class FetchResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EpochStart:
+    """A leader epoch of a log. Its last offset is before the next epoch's first."""
+
+    leader_epoch: LeaderEpoch
+    """The leader epoch."""
+    start_offset: Offset
+    """The first offset that was written in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetResponse:
     """Answer of `paths.OFFSETS?at=earliest|latest|<ms since 1970>`.
 
@@ -169,6 +179,8 @@ class OffsetResponse:
     """The offset after the last one that consumers read."""
     last_stable_offset: Offset = -1
     """The offset after the last one that `read_committed` consumers read."""
+    epochs: tuple[EpochStart, ...] = ()
+    """The log's latest leader epochs with records, in order; at most 100. Empty: older brokers do not say."""
 
 
 HIGH_WATERMARK = "high_watermark"

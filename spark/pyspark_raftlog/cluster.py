@@ -109,9 +109,8 @@ class Cluster:
 
         async def ask(partition: TopicPartition) -> LogEnds:
             latest = await self._offset(partition, "latest", isolation)
-            return LogEnds(
-                latest.log_start_offset, latest.offset, undecided=max(0, latest.high_watermark - latest.offset)
-            )
+            undecided = max(0, latest.high_watermark - latest.offset)
+            return LogEnds(latest.log_start_offset, latest.offset, undecided, latest.epochs)
 
         return await self._each(partitions, ask)
 

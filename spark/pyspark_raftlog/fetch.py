@@ -8,6 +8,7 @@ verified.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ _MIN_FETCH_BYTES = 64 << 10
 _GUESSED_RECORD_BYTES = 1024
 DOUBT_MS = 10_000
 """How long a broker may contradict the plan, by a log that ends early or a topic that it lacks: it may be cut off."""
+_PLANNED_ONCE = "a frame or view that is reused is planned once: load() it again"
 _log = logging.getLogger(__name__)
 
 
@@ -202,9 +204,28 @@ class RangeFetch:
         next_offset = batches[-1][0].next_offset
         if next_offset <= offset:
             raise RaftlogError(f"{self.wanted.topic_partition}: fetched from {offset}, received only to {next_offset}")
+        kept = list(itertools.takewhile(self._was_planned, batches))
+        if len(kept) < len(batches):
+            next_offset = self._skip_replaced(max(offset, batches[len(kept)][0].base_offset))
         # Markers and aborted records occupy offsets: skipping them loses nothing.
-        readable = list(readable_batches(batches, AbortedBatches(result.aborted), from_offset=offset))
+        readable = list(readable_batches(kept, AbortedBatches(result.aborted), from_offset=offset))
         return next_offset, Chunk(offset, readable, fetched_bytes)
+
+    def _was_planned(self, batch: tuple[BatchHeader, memoryview]) -> bool:
+        """Return whether a batch was in the log when the range was planned: later ones are of later leader epochs."""
+        wanted = self.wanted
+        return batch[0].leader_epoch <= wanted.last_epoch or wanted.last_epoch < 0 or batch[0].base_offset >= wanted.end
+
+    def _skip_replaced(self, offset: Offset) -> Offset:
+        """Return where to continue if other records have replaced those from `offset` on, if losses are allowed.
+
+        A stream's next batch begins where the log was truncated, and has the other records.
+        """
+        partition, what = self.wanted.topic_partition, f"the log was truncated at offset {offset} since it was planned"
+        if self.options.fail_on_data_loss:
+            raise data_loss(partition, f"{what} to read it; {_PLANNED_ONCE}")
+        _log.warning("%s: %s; skipping offsets %d to %d", partition, what, offset, self.wanted.end)
+        return self.wanted.end
 
     async def _may_be_readable(self, cluster: Cluster, offset: Offset) -> bool:
         """Return whether an offset that a leader refused may be read now: that leader may have been replaced.
@@ -295,8 +316,8 @@ class RangeFetch:
         """Return where to continue after a loss, if losses are allowed."""
         partition = self.wanted.topic_partition
         if self.options.fail_on_data_loss:
-            why = f"offset {offset} cannot be read: {error.message}; a frame or view that is reused is planned once"
-            raise data_loss(partition, f"{why}: load() it again") from error
+            why = f"offset {offset} cannot be read: {error.message}; {_PLANNED_ONCE}"
+            raise data_loss(partition, why) from error
         start = self.wanted.end
         if isinstance(error, OffsetOutOfRangeError):
             ends = (await cluster.log_ends((partition,), self.options.isolation))[partition]

@@ -12,7 +12,8 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQueryListener
 
-from pyspark_raftlog.offsets import Positions, decode_positions, encode_positions
+from pyspark_raftlog.checkpoint import decode_positions, encode_positions
+from pyspark_raftlog.offsets import Positions
 from raftlog.errors import ConfigError
 from raftlog.model import TopicPartition
 

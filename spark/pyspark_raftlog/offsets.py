@@ -1,31 +1,30 @@
 """Planning of the offsets that a query reads. Pure, no IO.
 
-A batch query resolves start and end once, then cuts each partition's range [start, end) into tasks. A stream's position
-has the form of Kafka's source, `{"topic": {"0": 23}}`, with the next offset to read. Spark compares positions as JSON
-text, so equal positions must encode equally. Offsets may have gaps; a range counts offsets, which bounds its records.
+A batch query resolves start and end once, then cuts each partition's range [start, end) into tasks; a stream does so
+for each batch (`checkpoint`). Offsets may have gaps; a range counts offsets, which bounds its records.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import Literal, NamedTuple, TypeAlias
 
 from pyspark_raftlog.parsing import AtTime, Position, PositionSpec
 from raftlog.errors import ConfigError, OffsetOutOfRangeError
-from raftlog.model import Offset, TopicPartition
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+from raftlog.wire.data import EpochStart
 
+_start_offset = attrgetter("start_offset")
 Positions: TypeAlias = dict[TopicPartition, Offset]
-JsonPositions: TypeAlias = dict[str, dict[str, Any]]
-TopicIds: TypeAlias = dict[str, str]
-"""By topic name. A topic that was deleted and recreated has another id."""
-TOPIC_IDS = "@topicIds"
-"""The key of the topic ids in a position, beside the topics' names; it is not a valid topic name."""
-BEGIN = "@begin"
-"""The key of a stream's first position, in the position where its first batch ends. Spark stores it nowhere else."""
+Epochs: TypeAlias = dict[TopicPartition, LeaderEpoch]
+"""For each offset of a position, the leader epoch of the record before it, where known. Another one there tells that
+the log was truncated, and has grown again."""
 
 
 class LogEnds(NamedTuple):
@@ -38,6 +37,8 @@ class LogEnds(NamedTuple):
     end: Offset
     undecided: int = 0
     """Offsets from the end up to the high watermark, which an open transaction holds back."""
+    epochs: tuple[EpochStart, ...] = ()
+    """The log's latest leader epochs; empty: unknown."""
 
     def next_end(self, position: Offset) -> Offset:
         """Return the next end of a reader at `position`; a position beyond the end, in an open transaction, stays."""
@@ -47,7 +48,24 @@ class LogEnds(NamedTuple):
         """Return these ends with the readable part up to `offset`, where a record was found since; None: nowhere."""
         if offset is None or offset <= self.end:
             return self
-        return self._replace(end=offset, undecided=max(0, self.end + self.undecided - offset))
+        undecided = self.end + self.undecided - offset
+        # Records above the high watermark of then may be of a later epoch.
+        return self._replace(end=offset, undecided=max(0, undecided), epochs=self.epochs if undecided >= 0 else ())
+
+    def epoch_before(self, offset: Offset) -> LeaderEpoch:
+        """Return the leader epoch of the record before an offset; -1: unknown, or there is none."""
+        at = bisect_right(self.epochs, offset - 1, key=_start_offset)
+        return self.epochs[at - 1].leader_epoch if at and offset <= self.end + self.undecided else NO_LEADER_EPOCH
+
+    def was_truncated(self, offset: Offset, epoch: LeaderEpoch) -> bool:
+        """Return whether the record before an offset is not the one that was read, of this leader epoch (-1: any)."""
+        return epoch != NO_LEADER_EPOCH and self.epoch_before(offset) not in (NO_LEADER_EPOCH, epoch)
+
+    def agreed(self, offset: Offset, epoch: LeaderEpoch) -> Offset:
+        """Return where a reader goes on that has read up to `offset`, and a last record of `epoch` (-1: unknown)."""
+        later = (each.start_offset for each in self.epochs if each.leader_epoch > epoch != NO_LEADER_EPOCH)
+        inside = min(offset, next(later, offset))
+        return min(inside, self.next_end(inside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +76,8 @@ class OffsetRange:
     partition: int
     start: Offset
     end: Offset
+    last_epoch: LeaderEpoch = NO_LEADER_EPOCH
+    """No record of the range, as it was planned, is of a later leader epoch; -1: unknown."""
 
     @property
     def size(self) -> int:
@@ -161,18 +181,26 @@ def require_readable(partition: TopicPartition, offset: Offset, ends: LogEnds, *
 def data_loss(partition: TopicPartition, what: str) -> OffsetOutOfRangeError:
     """Return the error for records that may be lost, with advice how to continue without them."""
     return OffsetOutOfRangeError(
-        f"{partition}: {what}. Records may have been deleted by retention, or the topic was recreated. To skip what is "
-        "missing, set the option failOnDataLoss to false."
+        f"{partition}: {what}. Records may have been deleted by retention or lost by an unclean election, or the topic "
+        "was recreated. To skip what is missing, set the option failOnDataLoss to false."
     )
 
 
 # Ranges: from offsets to Spark tasks.
 
 
-def ranges_between(start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> list[OffsetRange]:
-    """Return the nonempty ranges from `start` to `end`; a partition that only `end` has is new and begins at 0."""
+def ranges_between(
+    start: Mapping[TopicPartition, Offset],
+    end: Mapping[TopicPartition, Offset],
+    epochs: Mapping[TopicPartition, LeaderEpoch] = {},
+) -> list[OffsetRange]:
+    """Return the nonempty ranges from `start` to `end`; a partition that only `end` has is new and begins at 0.
+
+    Args:
+        epochs: of `end`, where known.
+    """
     return [
-        OffsetRange(*partition, start.get(partition, 0), end[partition])
+        OffsetRange(*partition, start.get(partition, 0), end[partition], epochs.get(partition, NO_LEADER_EPOCH))
         for partition in sorted(end)
         if start.get(partition, 0) < end[partition]
     ]
@@ -198,7 +226,7 @@ def split_ranges(
 
 def _cut(item: OffsetRange, count: int) -> Iterable[OffsetRange]:
     bounds = [item.start + i * item.size // count for i in range(count + 1)]
-    return (OffsetRange(item.topic, item.partition, *bound) for bound in itertools.pairwise(bounds))
+    return (replace(item, start=start, end=end) for start, end in itertools.pairwise(bounds))
 
 
 def share_ranges(ranges: Sequence[OffsetRange], max_tasks: int | None = None) -> list[tuple[OffsetRange, ...]]:
@@ -266,53 +294,3 @@ def limit_bytes(
         return dict(end)
     backlog = sum(max(0, end[key] - start[key]) for key in end)
     return limit_offsets(start, end, max(1, int(backlog * limit / total)))
-
-
-# JSON: the form in Spark's checkpoint.
-
-
-def encode_positions(positions: Mapping[TopicPartition, Offset], topic_ids: Mapping[str, str] = {}) -> JsonPositions:
-    """Return positions in the checkpoint's form, always in the same order.
-
-    Args:
-        topic_ids: the topics' ids, where known.
-    """
-    encoded: JsonPositions = {}
-    for topic, partition in sorted(positions):
-        encoded.setdefault(topic, {})[str(partition)] = positions[TopicPartition(topic, partition)]
-    if ids := {topic: topic_ids[topic] for topic in encoded if topic_ids.get(topic)}:
-        encoded[TOPIC_IDS] = ids
-    return encoded
-
-
-def decode_positions(encoded: Mapping[str, Mapping[str, Any]]) -> Positions:
-    """Read positions back from a checkpoint.
-
-    Raises:
-        ConfigError: this is not a position of this source.
-    """
-    try:
-        return {
-            TopicPartition(topic, int(partition)): int(offset)
-            for topic, by_partition in encoded.items()
-            if topic not in (TOPIC_IDS, BEGIN)
-            for partition, offset in by_partition.items()
-        }
-    except (AttributeError, TypeError, ValueError):
-        raise ConfigError(f"the checkpoint holds no raftlog offsets: {encoded!r:.200}") from None
-
-
-def decode_topic_ids(encoded: Mapping[str, Mapping[str, Any]]) -> TopicIds:
-    """Return the topic ids of a position; checkpoints of older versions have none."""
-    return {topic: str(topic_id) for topic, topic_id in encoded.get(TOPIC_IDS, {}).items()}
-
-
-def recreated_topics(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
-    """Return the topics whose id has changed."""
-    return {topic for topic, topic_id in before.items() if now.get(topic, topic_id) != topic_id}
-
-
-def without_recreated(positions: Positions, recreated: Iterable[str]) -> Positions:
-    """Return positions for a query that continues with the recreated topics, from their beginning."""
-    begun_anew = set(recreated)
-    return {key: 0 if key.topic in begun_anew else offset for key, offset in positions.items()}

@@ -77,7 +77,7 @@ class Pruning:
         """Return the part of a range that may pass; it may be empty."""
         start = min(max(wanted.start, self.offset.low), wanted.end)
         end = max(start, min(wanted.end, self.offset.high + 1))
-        return OffsetRange(wanted.topic, wanted.partition, start, end)
+        return replace(wanted, start=start, end=end)
 
 
 def prune(filters: Iterable[Filter]) -> Pruning:

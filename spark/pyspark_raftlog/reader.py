@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -157,7 +157,7 @@ def _readable(wanted: OffsetRange, ends: LogEnds, options: SourceOptions) -> Off
         )
     if start > end:
         raise ConfigError(f"{key}: the query would begin at offset {start} and end before it, at {end}")
-    return OffsetRange(wanted.topic, wanted.partition, start, end)
+    return replace(wanted, start=start, end=end, last_epoch=ends.epoch_before(end))
 
 
 async def _pruned(
@@ -173,7 +173,7 @@ async def _pruned(
     found = await cluster.first_offsets_at(times, options.isolation)
     late = {item: found[item.topic_partition] for item in ranges}
     return [
-        OffsetRange(item.topic, item.partition, max(item.start, first), item.end)
+        replace(item, start=max(item.start, first))
         for item, first in late.items()
         if first is not None and first < item.end
     ]

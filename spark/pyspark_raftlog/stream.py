@@ -28,24 +28,18 @@ from pyspark.sql.types import StructType
 
 from pyspark_raftlog.admission import NO_LIMIT, Admission
 from pyspark_raftlog.background import background
-from pyspark_raftlog.cluster import Cluster
-from pyspark_raftlog.error_output import plain_errors
-from pyspark_raftlog.offsets import (
+from pyspark_raftlog.checkpoint import (
     BEGIN,
     JsonPositions,
-    LogEnds,
-    Positions,
+    StreamPosition,
     TopicIds,
-    data_loss,
-    decode_positions,
-    decode_topic_ids,
     encode_positions,
-    expand,
-    ranges_between,
     recreated_topics,
-    require_readable,
     without_recreated,
 )
+from pyspark_raftlog.cluster import Cluster
+from pyspark_raftlog.error_output import plain_errors
+from pyspark_raftlog.offsets import LogEnds, Positions, data_loss, expand, ranges_between, require_readable
 from pyspark_raftlog.options import SourceOptions
 from pyspark_raftlog.progress import GroupProgress
 from pyspark_raftlog.reader import (
@@ -58,12 +52,12 @@ from pyspark_raftlog.reader import (
 )
 from pyspark_raftlog.schema import check_projection
 from raftlog.errors import RaftlogError
-from raftlog.model import INTERNAL_TOPICS, TopicPartition
+from raftlog.model import INTERNAL_TOPICS, NO_LEADER_EPOCH, TopicPartition
 
 IDLE_WAIT_MS = 500
 SETTLE_MS = 10_000
-"""How long a log may end before the stream's position without counting as a loss: a new leader may not have its high
-watermark yet, and a broker's metadata may be old."""
+"""How long a log may end before the stream's position, or differ, without counting as a loss: a new leader may not have
+its high watermark yet, and a broker's metadata may be old."""
 _log = logging.getLogger(__name__)
 
 
@@ -88,8 +82,7 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def initialOffset(self) -> JsonPositions:
         if self._begin is None:  # Spark asks more than once, and `latest` moves.
             loop = background()
-            positions = loop.run(self._initial(loop.cluster(self._options)))
-            self._begin = encode_positions(positions, self._topic_ids)
+            self._begin = loop.run(self._initial(loop.cluster(self._options))).encode()
         return self._begin
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -106,11 +99,14 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         """Return where the next batch ends. Everything before `start` is processed."""
         loop = background()
         cluster = loop.cluster(self._options)
-        positions, ids = decode_positions(start), decode_topic_ids(start)
+        processed = StreamPosition.decode(start)
         # An AvailableNow run may end right after this call, so no background task may be left.
-        self._progress.publish(cluster, positions, wait=self._available_now)
+        self._progress.publish(cluster, processed.offsets, wait=self._available_now)
         limited = not isinstance(limit, ReadAllAvailable)
-        end = encode_positions(loop.run(self._next_end(cluster, positions, ids, limited=limited)), self._topic_ids)
+        begin, next_end = loop.run(self._next_batch(cluster, processed, limited=limited))
+        end = next_end.encode()
+        if begin.offsets != processed.offsets:
+            return end | {BEGIN: begin.encode()}
         if end == {name: value for name, value in start.items() if name != BEGIN}:
             return start  # As text, too: Spark compares that.
         return end | {BEGIN: start} if start == self._begin else end
@@ -126,11 +122,13 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
             # whatever the options say now. Spark asks for it after this call.
             self._begin = end[BEGIN]
         if start != end:
-            start = end.get(BEGIN, start)  # A first batch that is repeated: `latest` may have moved since.
+            # A first batch that is repeated: `latest` may have moved since. Or one that goes back: a log was truncated.
+            start = end.get(BEGIN, start)
         # With the position's topic ids: a batch that is planned again reads the same topics.
-        before, ids = decode_topic_ids(start), decode_topic_ids(end)
-        begins = without_recreated(decode_positions(start), recreated_topics(before, ids))
-        return plan_tasks(ranges_between(begins, decode_positions(end)), self._options, ids)
+        before, after = StreamPosition.decode(start), StreamPosition.decode(end)
+        begins = without_recreated(before.offsets, recreated_topics(before.topic_ids, after.topic_ids))
+        ranges = ranges_between(begins, after.offsets, after.epochs)
+        return plan_tasks(ranges, self._options, after.topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
@@ -143,31 +141,30 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def stop(self) -> None:
         """Do nothing: connections belong to the process."""
 
-    async def _next_end(self, cluster: Cluster, positions: Positions, ids: TopicIds, *, limited: bool) -> Positions:
-        ends = await self._settled_ends(cluster, positions, ids)
-        recreated = recreated_topics(ids, self._topic_ids)
-        positions = without_recreated(positions, recreated)
-        if self._target is not None:  # A topic that was created again during the run ends where it ends now.
-            self._target |= {key: log.end for key, log in ends.items() if key.topic in recreated}
-        if not self._available_now and positions == _reach(positions, ends):
-            await cluster.wait_for_records(positions, max_wait_ms=IDLE_WAIT_MS, isolation=self._options.isolation)
-            ends = await self._settled_ends(cluster, positions, self._topic_ids)
-        target = self._bounded(_reach(positions, ends), positions)
-        if not limited:
-            return target
-        before, positions = positions, _without_deleted(positions, ends)
-        if not self._available_now and (wait_ms := self._admission.hold_back_ms(positions, target)):
-            await cluster.wait_for_records(
-                target, max_wait_ms=min(wait_ms, IDLE_WAIT_MS), isolation=self._options.isolation
-            )
-            ends = await self._settled_ends(cluster, positions, self._topic_ids)
-            positions, target = _without_deleted(positions, ends), _reach(positions, ends)
-            if self._admission.hold_back_ms(positions, target):
-                return before
-        return await self._admission.limit(cluster, {key: positions[key] for key in target}, target)
+    async def _next_batch(
+        self, cluster: Cluster, processed: StreamPosition, *, limited: bool
+    ) -> tuple[StreamPosition, StreamPosition]:
+        """Return where the next batch begins and ends. It begins at what is processed, if the logs still have that."""
+        begin, ends = await self._settled(cluster, processed)
+        if not self._available_now and begin.offsets == _reach(begin.offsets, ends):
+            await cluster.wait_for_records(begin.offsets, max_wait_ms=IDLE_WAIT_MS, isolation=self._options.isolation)
+            begin, ends = await self._settled(cluster, begin)
+        target = self._bounded(_reach(begin.offsets, ends), begin.offsets)
+        if limited:
+            existing = _without_deleted(begin.offsets, ends)
+            if not self._available_now and (wait_ms := self._admission.hold_back_ms(existing, target)):
+                await cluster.wait_for_records(
+                    target, max_wait_ms=min(wait_ms, IDLE_WAIT_MS), isolation=self._options.isolation
+                )
+                begin, ends = await self._settled(cluster, begin)
+                existing, target = _without_deleted(begin.offsets, ends), _reach(begin.offsets, ends)
+                if self._admission.hold_back_ms(existing, target):
+                    return begin, begin
+            target = await self._admission.limit(cluster, {key: existing[key] for key in target}, target)
+        return begin, begin.moved_to(target, ends, self._topic_ids)
 
     def _bounded(self, latest: Positions, positions: Positions) -> Positions:
-        """Limit an AvailableNow run to the records at its start, and never move it back."""
+        """Limit an AvailableNow run to the records at its start, and never move it back before what is processed."""
         if not self._available_now:
             return latest
         if self._target is None:
@@ -175,13 +172,14 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         known = self._target | positions
         return {key: max(known[key], self._target.get(key, 0)) for key in latest if key in known}
 
-    async def _initial(self, cluster: Cluster) -> Positions:
+    async def _initial(self, cluster: Cluster) -> StreamPosition:
         ends = await self._ends(cluster)
         assert self._options.starting is not None
         starting = expand(self._options.starting, sorted(ends), option="startingOffsets")
         starts, ends = await resolve_starting(cluster, self._options, starting, ends)
         fail = self._options.fail_on_data_loss
-        return {key: require_readable(key, starts[key], ends[key], fail_on_data_loss=fail) for key in ends}
+        begins = {key: require_readable(key, starts[key], ends[key], fail_on_data_loss=fail) for key in ends}
+        return StreamPosition({}).moved_to(begins, ends, self._topic_ids)
 
     async def _ends(self, cluster: Cluster, *, may_lack: bool = False) -> dict[TopicPartition, LogEnds]:
         topics = await describe_topics(cluster, self._options, may_lack=may_lack)
@@ -190,19 +188,18 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         self._latest = {key: log.end for key, log in ends.items()}
         return ends
 
-    async def _settled_ends(
-        self, cluster: Cluster, positions: Positions, ids: TopicIds
-    ) -> dict[TopicPartition, LogEnds]:
-        """Return the end of each log, once every log exists and reaches the stream's position.
+    async def _settled(
+        self, cluster: Cluster, position: StreamPosition
+    ) -> tuple[StreamPosition, dict[TopicPartition, LogEnds]]:
+        """Return where a stream goes on, and the end of each log, once every log exists and has what was read of it.
 
-        Args:
-            ids: the topic ids of the positions. A broker with old metadata may return older ids for a moment.
+        A broker with old metadata may return older topic ids than the position's for a moment.
         """
         # A topic that was deleted since the stream began is a loss, as its records are.
         may_lack = not self._options.fail_on_data_loss
         ends, waited_ms = await self._ends(cluster, may_lack=may_lack), 0
         patience_ms = min(SETTLE_MS, self._options.timeout_ms)
-        while problems := _problems(positions, ends, recreated_topics(ids, self._topic_ids)):
+        while problems := _problems(position, ends, recreated_topics(position.topic_ids, self._topic_ids)):
             if waited_ms >= patience_ms:
                 break
             cluster.doubt_metadata()  # The broker that answers may be cut off, and lack a topic.
@@ -213,7 +210,21 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
             if self._options.fail_on_data_loss:
                 raise data_loss(partition, problem)
             _log.warning("%s: %s", partition, problem)
-        return ends
+        return self._after_losses(position, ends, set(problems)), ends
+
+    def _after_losses(
+        self, position: StreamPosition, ends: dict[TopicPartition, LogEnds], lost: set[TopicPartition]
+    ) -> StreamPosition:
+        """Return where a stream goes on: new topics from their beginning, truncated logs from where they agree."""
+        recreated = recreated_topics(position.topic_ids, self._topic_ids)
+        moved = without_recreated(position.offsets, recreated)
+        anew = {key for key in ends if key.topic in recreated}
+        cut = lost & ends.keys() - anew
+        moved |= {key: ends[key].agreed(moved[key], position.epochs.get(key, NO_LEADER_EPOCH)) for key in cut}
+        if self._target is not None:  # What has changed during the run ends where it ends now.
+            self._target |= {key: ends[key].end for key in anew | cut}
+        epochs = position.epochs | {key: ends[key].epoch_before(moved[key]) for key in (anew & moved.keys()) | cut}
+        return StreamPosition(moved, position.topic_ids | self._topic_ids, epochs)
 
 
 class RefusedStream(DataSourceStreamReader):  # type: ignore[misc] # untyped here
@@ -253,10 +264,11 @@ def _without_deleted(positions: Positions, ends: dict[TopicPartition, LogEnds]) 
 
 
 def _problems(
-    positions: Positions, ends: dict[TopicPartition, LogEnds], recreated: set[str]
+    position: StreamPosition, ends: dict[TopicPartition, LogEnds], recreated: set[str]
 ) -> dict[TopicPartition, str]:
     problems = {}
-    for key, offset in sorted(positions.items()):
+    for key, offset in sorted(position.offsets.items()):
+        epoch = position.epochs.get(key, NO_LEADER_EPOCH)
         if key.topic in recreated:
             problems[key] = f"the topic was deleted and recreated; the stream was at offset {offset} of the one before"
         elif key.topic in INTERNAL_TOPICS and key not in ends:
@@ -265,4 +277,10 @@ def _problems(
             problems[key] = "the partition no longer exists, or the options no longer name it"
         elif ends[key].next_end(offset) < offset:
             problems[key] = f"the stream is at offset {offset}, the log ends at {ends[key].end}"
+        elif ends[key].was_truncated(offset, epoch):
+            problems[key] = (
+                f"the log was truncated: the record before offset {offset} had leader epoch {epoch} when the stream "
+                f"read it, and has {ends[key].epoch_before(offset)} now; what agrees ends at offset "
+                f"{ends[key].agreed(offset, epoch)}"
+            )
     return problems

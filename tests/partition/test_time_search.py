@@ -20,6 +20,7 @@ from raftlog.partition.storage.batch_reads import FoundRecord
 from raftlog.partition.time_search import newest_record, record_at
 from raftlog.record import NewRecord, build_batch
 from raftlog.serving.workers import in_worker
+from raftlog.wire.data import EpochStart
 from raftlog.wire.transactions import TransactionMarker
 
 
@@ -217,3 +218,14 @@ async def test_searches_over_many_markers_let_others_take_turns(solo: Solo, monk
     assert await offset_since(solo, 6_000) == 101
     watching.cancel()
     assert turns >= 9
+
+
+async def test_an_answer_names_the_logs_latest_leader_epochs(solo: Solo):
+    await write(solo, 1_000, 2_000)
+    assert (await describe_offsets(solo.replica, "latest", "read_uncommitted")).epochs == (
+        EpochStart(leader_epoch=0, start_offset=0),
+    )
+    for number in range(1, 120):
+        solo.replica.log.epochs.assign(number, number + 1)
+    named = (await describe_offsets(solo.replica, "1", "read_uncommitted")).epochs
+    assert [(each.leader_epoch, each.start_offset) for each in named] == [(n, n + 1) for n in range(20, 120)]

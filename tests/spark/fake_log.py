@@ -23,6 +23,7 @@ from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_frame, decode_json, encode_frame, encode_json, split_parts
 from raftlog.wire.coordinators import CoordinatorInfo
 from raftlog.wire.data import (
+    EpochStart,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -53,6 +54,8 @@ class FakePartition:
     """Records above the high watermark."""
     open_from: int | None = None
     """The first offset of an open transaction."""
+    leader_epoch: int = 0
+    """Of the batches that are appended next."""
     sound_batches: list[bytes] | None = None
     """They replace the log's batches once a reader requests a check."""
     next_sequences: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -67,9 +70,16 @@ class FakePartition:
         self.store(build_batch(timed), len(records))
 
     def store(self, batch: bytearray, count: int) -> None:
-        stamp(batch, base_offset=self.high_watermark, leader_epoch=0)
+        stamp(batch, base_offset=self.high_watermark, leader_epoch=self.leader_epoch)
         self.batches.append(bytes(batch))
         self.high_watermark += count
+
+    @property
+    def epochs(self) -> tuple[EpochStart, ...]:
+        starts: dict[int, int] = {}
+        for header in map(parse_header, self.batches):
+            starts.setdefault(header.leader_epoch, max(header.base_offset, self.log_start_offset))
+        return tuple(EpochStart(leader_epoch=epoch, start_offset=start) for epoch, start in starts.items())
 
     def is_duplicate(self, header: BatchHeader) -> bool:
         """Check that sequences continue; return whether this one was stored before."""
@@ -116,6 +126,8 @@ class FakeLog:
         self.traceparents: list[str] = []
         """Of produce requests."""
         self.leaderless = False
+        self.names_epochs = True
+        """False: as brokers that do not name the leader epochs of a log."""
         self.broker_id = self.leader_id = 1
         """This broker, and the leader of every partition as it knows."""
         self.metadata_offset = 1
@@ -165,6 +177,13 @@ class FakeLog:
         log = self.topics[topic][partition]
         log.batches = [batch for batch in log.batches if parse_header(batch).next_offset > offset]
         log.log_start_offset = offset
+
+    def truncate(self, topic: str, offset: int, partition: int = 0) -> None:
+        """Cut the log as an unclean election does; `offset` is where a batch begins."""
+        log = self.topics[topic][partition]
+        log.batches = [batch for batch in log.batches if parse_header(batch).next_offset <= offset]
+        log.high_watermark = offset
+        log.leader_epoch += 1
 
     def corrupt(self, topic: str, partition: int = 0, *, heals: bool = False) -> None:
         """Flip one bit in the payload of the last batch; `heals`: until a reader requests a check."""
@@ -246,6 +265,8 @@ class FakeLog:
             topic=topic,
             partition=partition,
             offset=fixed[at] if at in fixed else self._offset_at(log, int(at)),
+            leader_epoch=log.leader_epoch,
+            epochs=log.epochs if self.names_epochs else (),
             log_start_offset=log.log_start_offset,
             high_watermark=log.high_watermark,
             last_stable_offset=log.end("read_committed"),

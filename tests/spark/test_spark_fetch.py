@@ -28,6 +28,7 @@ from raftlog.model import TopicPartition
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.batch import parse_header
 from raftlog.wire import paths
+from raftlog.wire.data import EpochStart
 
 SCHEMA = source_schema(include_headers=True)
 T0 = TopicPartition("t", 0)
@@ -248,6 +249,6 @@ def test_the_ends_of_a_log_are_asked_of_its_leader(topic):
     loop = background()
     cluster = loop.cluster(options(topic))
 
-    assert loop.run(cluster.log_ends([T0])) == {T0: LogEnds(40, 100)}
+    assert loop.run(cluster.log_ends([T0])) == {T0: LogEnds(40, 100, 0, (EpochStart(leader_epoch=0, start_offset=40),))}
     with pytest.raises(NotFoundError, match="t-7: the topic has 1 partitions"):
         loop.run(loop.cluster(options(topic, timeoutMs="200")).log_ends([T0, TopicPartition("t", 7)]))

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyspark_raftlog.checkpoint import EPOCHS, TOPIC_IDS, StreamPosition, decode_positions, encode_positions
 from pyspark_raftlog.offsets import (
     LogEnds,
     OffsetRange,
-    decode_positions,
-    encode_positions,
     ending_offsets,
     expand,
     limit_offsets,
@@ -84,6 +83,15 @@ def test_ranges_skip_what_is_empty_and_begin_new_partitions_at_zero():
     start, end = {A0: 3, A1: 7}, {A0: 9, A1: 7, B0: 2}
 
     assert ranges_between(start, end) == [OffsetRange("a", 0, 3, 9), OffsetRange("b", 0, 0, 2)]
+    assert ranges_between(start, end, {A0: 4, A1: 5}) == [OffsetRange("a", 0, 3, 9, 4), OffsetRange("b", 0, 0, 2, -1)]
+
+
+def test_the_parts_of_a_range_keep_the_epoch_of_its_last_record():
+    whole = [OffsetRange("a", 0, 0, 300, 4), OffsetRange("b", 0, 0, 300, 6)]
+
+    parts = [*split_ranges(whole, max_records=70), *(part for task in share_ranges(whole, 1) for part in task)]
+
+    assert {(part.topic, part.last_epoch) for part in parts} == {("a", 4), ("b", 6)}
 
 
 def test_a_position_that_moved_back_reads_nothing():
@@ -180,6 +188,32 @@ def test_positions_survive_the_checkpoint_and_encode_alike(positions):
 
     assert decode_positions(json.loads(text)) == positions
     assert json.dumps(encode_positions(reordered)) == text
+
+
+@given(
+    st.dictionaries(partitions, st.integers(0, 2**63 - 1), max_size=12),
+    st.dictionaries(partitions, st.integers(0, 9), max_size=12),
+    st.dictionaries(st.sampled_from(["a", "b.c", "d-e"]), st.sampled_from(["5f0c", "77ab"])),
+)
+def test_epochs_and_topic_ids_survive_the_checkpoint(offsets, epochs, ids):
+    position = StreamPosition(
+        offsets,
+        {topic: name for topic, name in ids.items() if topic in {key.topic for key in offsets}},
+        {key: epoch for key, epoch in epochs.items() if key in offsets},
+    )
+
+    assert StreamPosition.decode(json.loads(json.dumps(position.encode()))) == position
+    assert decode_positions(position.encode()) == offsets
+
+
+def test_a_checkpoint_is_read_by_versions_that_know_no_epochs_or_no_topic_ids():
+    """Versions without epochs take them for the id of a topic that they do not read."""
+    with_epochs = {"a": {"0": 7, "1": 9}, TOPIC_IDS: {"a": "5f0c", EPOCHS: {"a": {"0": 3}}}}
+    position = StreamPosition({A0: 7, A1: 9}, {"a": "5f0c"}, {A0: 3, A1: -1})
+
+    assert json.dumps(position.encode()) == json.dumps(with_epochs)
+    assert StreamPosition.decode({"a": {"0": 7}}) == StreamPosition({A0: 7})
+    assert StreamPosition.decode({"a": {"0": 7}, TOPIC_IDS: {"a": "5f0c"}}) == StreamPosition({A0: 7}, {"a": "5f0c"})
 
 
 @pytest.mark.parametrize("foreign", [{"t": 3}, {"t": {"x": 1}}, {"t": {"0": None}}])

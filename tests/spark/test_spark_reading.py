@@ -16,8 +16,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pyspark_raftlog.background import background, close_background
+from pyspark_raftlog.checkpoint import BEGIN, EPOCHS, TOPIC_IDS
 from pyspark_raftlog.fetch import read_range
-from pyspark_raftlog.offsets import BEGIN, OffsetRange
+from pyspark_raftlog.offsets import OffsetRange
 from pyspark_raftlog.options import SourceOptions, parse_options
 from pyspark_raftlog.pushdown import Pruning
 from pyspark_raftlog.reader import plan_batch
@@ -159,7 +160,8 @@ def test_a_stream_reads_what_is_committed_and_passes_over_markers(cluster, topic
             producer.send(topic, b"first")
             assert stream.latestOffset(begin, ReadAllAvailable()) == begin
         assert begin[topic] == {"0": 0}
-        end, last = {**begin, topic: {"0": 2}, BEGIN: begin}, {**begin, topic: {"0": 4}}
+        read = {**begin, TOPIC_IDS: {**begin[TOPIC_IDS], EPOCHS: {topic: {"0": 0}}}}
+        end, last = {**read, topic: {"0": 2}, BEGIN: begin}, {**read, topic: {"0": 4}}
         until(end, lambda: stream.latestOffset(begin, ReadAllAvailable()))
         abort(producer, topic)
         until(last, lambda: stream.latestOffset(end, ReadAllAvailable()))

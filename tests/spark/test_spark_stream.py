@@ -206,6 +206,24 @@ def test_a_topic_created_again_while_the_stream_was_down_fails_it(events, start,
         start(timeoutMs=300).awaitTermination()
 
 
+def test_a_log_cut_while_the_stream_was_down_fails_it_or_is_read_again_from_there(events, start, seen):
+    start().awaitTermination()
+    events.truncate("events", 20, 0)
+    events.append("events", [b"n"] * 20, 0)  # Longer than before: by offsets alone nothing is wrong.
+    with pytest.raises(StreamingQueryException, match="events-0: the log was truncated: the record before offset 30"):
+        start(timeoutMs=300).awaitTermination()
+
+    seen.fail_at = 1
+    with pytest.raises(StreamingQueryException, match="batch 1 fails after it has read 20 rows"):
+        start(timeoutMs=300, failOnDataLoss="false").awaitTermination()
+    seen.fail_at = None
+    for _ in range(2):
+        start(timeoutMs=300).awaitTermination()
+
+    assert seen.batches[1] == [(0, offset) for offset in range(20, 40)]
+    assert seen.sizes == [40, 20]
+
+
 def test_an_end_has_no_meaning_in_a_stream(events, start):
     with pytest.raises(StreamingQueryException, match="for batch queries only"):
         start(endingOffsets="latest").awaitTermination()

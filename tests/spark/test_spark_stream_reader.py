@@ -14,8 +14,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyspark_raftlog import stream
 from pyspark_raftlog.background import close_background
+from pyspark_raftlog.checkpoint import BEGIN, TOPIC_IDS
 from pyspark_raftlog.cluster import Cluster
-from pyspark_raftlog.offsets import BEGIN, TOPIC_IDS, OffsetRange
+from pyspark_raftlog.offsets import OffsetRange
 from pyspark_raftlog.options import parse_options
 from pyspark_raftlog.schema import source_schema
 from pyspark_raftlog.stream import RaftlogStreamReader
@@ -82,11 +83,11 @@ def test_a_first_batch_that_is_done_again_begins_where_it_began(topic):
 
     again = reader(topic, startingOffsets="latest")
     (task,) = again.partitions(again.initialOffset(), end)
-    assert task.ranges == (OffsetRange("t", 0, 30, 35),)
+    assert task.ranges == (OffsetRange("t", 0, 30, 35, last_epoch=0),)
     later = again.latestOffset(end, ALL)
     assert (offsets(later), BEGIN in later) == (at(125, 10), False)
     (task,) = again.partitions(end, later)
-    assert task.ranges == (OffsetRange("t", 0, 35, 125),)
+    assert task.ranges == (OffsetRange("t", 0, 35, 125, last_epoch=0),)
 
 
 @pytest.mark.parametrize("starting", ['{"t": {"0": 10, "1": -2}}', "latest"])
