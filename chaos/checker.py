@@ -140,6 +140,25 @@ def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
         yield Anomaly("inconsistent offset", f"partition {partition} offset {offset} held {held}")
 
 
+def altered(history: History) -> Iterator[Anomaly]:
+    """Find records with another key, timestamp, header or partition than they were sent with, or were read with."""
+    sent = {send.value: send for send in history.sends}
+    first: dict[tuple[int, int, str], str] = {}
+    told = set[str]()
+    for read in _all_reads(history):
+        send, known = sent.get(read.value), read.extra
+        if read.extra:
+            known = first.setdefault((read.partition, read.offset, read.value), read.extra)
+        wrong = "" if read.extra == known else f"{read.extra}, before {known}"
+        if send is not None and send.extra and read.extra and send.extra != read.extra:
+            wrong = f"{read.extra}, sent {send.extra}"
+        if send is not None and send.partition != read.partition:
+            wrong = f"in partition {read.partition}, sent to {send.partition}"
+        if wrong and read.value not in told:
+            told.add(read.value)
+            yield Anomaly("altered", f"{read.process} read {read.value} at {read.offset}: {wrong}")
+
+
 def reordered_sends(history: History) -> Iterator[Anomaly]:
     """Find a send that got a lower offset than one acknowledged before it was invoked (realtime order)."""
     for partition, sends in _by_partition(send for send in history.sends if send.placed).items():
@@ -239,6 +258,7 @@ CHECKS: tuple[Callable[[History], Iterable[Anomaly]], ...] = (
     phantoms,
     corruptions,
     inconsistent_offsets,
+    altered,
     reordered_sends,
     nonmonotonic_sends,
     reordered_reads,

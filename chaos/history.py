@@ -7,7 +7,7 @@ Outcomes are Jepsen's: `ok` (acknowledged), `fail` (the client certainly knows t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -32,6 +32,8 @@ class Send:
     offset: int = -1
     """Known when `ok`, unless the client does not tell it (kcat): -1."""
     error: str = ""
+    extra: str = ""
+    """Key, timestamp and headers as the record was sent with them, by `extra_of`; "": not compared."""
     acks: Acks = "all"
     """Only `all` promises durability."""
     idempotent: bool = True
@@ -57,6 +59,13 @@ class Read:
     offset: int
     value: str
     completed_ns: int
+    extra: str = ""
+    """Its key, timestamp and headers, by `extra_of`; "": not compared."""
+
+
+def extra_of(key: bytes | None, timestamp: int, headers: Iterable[tuple[str, bytes | None]]) -> str:
+    """Return what a record has beside its value, as one text."""
+    return f"{key!r} at {timestamp} us with {list(headers)!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import raftlog
-from chaos.history import End, History, Read
+from chaos.history import End, History, Read, extra_of
 from raftlog.client.consumer import OutOfRange
 from raftlog.errors import CorruptBatchError, RaftlogError
 from raftlog.model import TopicPartition
@@ -134,4 +134,5 @@ def seen(process: str, record: raftlog.Record) -> Read:
         offset=record.offset,
         value=(record.value or b"").decode(),
         completed_ns=time.monotonic_ns(),
+        extra=extra_of(record.key, record.timestamp, record.headers),
     )

@@ -285,14 +285,17 @@ def _crash(life: asyncio.Task[None]) -> None:
 
 
 async def send(
-    producer: raftlog.Producer, topic: str, partition: int, value: str, key: bytes | None = None
+    producer: raftlog.Producer, topic: str, partition: int, value: str, key: bytes | None = None, **more: Any
 ) -> tuple[int, Outcome, str]:
     """Send one value; return its offset, the outcome, and why.
 
     The client is certain of an outcome other than `info`.
+
+    Args:
+        more: of `raftlog.Producer.send`.
     """
     try:
-        metadata = await producer.send(topic, value=value.encode(), key=key, partition=partition)
+        metadata = await producer.send(topic, value=value.encode(), key=key, partition=partition, **more)
     except UnknownOutcomeError as error:
         return -1, "info", str(error)
     except RaftlogError as error:

@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import raftlog
-from chaos.history import History, Outcome, Send
+from chaos.history import History, Outcome, Send, extra_of
 from raftlog.errors import RaftlogError, UnknownOutcomeError
 from simulation.cluster.loop import Process
-from simulation.cluster.workload import TOPIC
+from simulation.cluster.workload import TOPIC, more_of
 
 if TYPE_CHECKING:
     from simulation.cluster.ports import World
@@ -111,10 +111,11 @@ class Pipelined:
     async def _send(self, producer: raftlog.Producer) -> None:
         """Queue one record, at once, and record its outcome."""
         value, partition = f"{NAME}-{self._number}", self._dice.randrange(self._world.settings.partitions)
+        more = more_of(NAME, self._number)
         self._number += 1
         self._invoked_ns = max(self._invoked_ns + 1, time.monotonic_ns())  # Many begin at one time, in this order.
         invoked_ns = self._invoked_ns
-        outcome, offset, reason = await _outcome(producer, partition, value)
+        outcome, offset, reason = await _outcome(producer, partition, value, more)
         self._world.history.sends.append(
             Send(
                 process=NAME,
@@ -125,13 +126,16 @@ class Pipelined:
                 outcome=outcome,
                 offset=offset,
                 error=reason,
+                extra=extra_of(more["key"], more["timestamp"], more["headers"]),
             )
         )
 
 
-async def _outcome(producer: raftlog.Producer, partition: int, value: str) -> tuple[Outcome, int, str]:
+async def _outcome(
+    producer: raftlog.Producer, partition: int, value: str, more: dict[str, Any]
+) -> tuple[Outcome, int, str]:
     try:
-        delivery = producer.send_nowait(TOPIC, value.encode(), partition=partition)
+        delivery = producer.send_nowait(TOPIC, value.encode(), partition=partition, **more)
         return "ok", (await delivery).offset, ""
     except UnknownOutcomeError as error:
         return "info", -1, str(error)

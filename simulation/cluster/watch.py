@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from chaos.checker import check
+from chaos.transactions import check_transactions
 from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import LeaderEpoch, Offset, TopicIdPartition
@@ -22,6 +23,7 @@ from simulation.cluster.hearing import unheard
 from simulation.cluster.holding import Holding, held_end
 from simulation.cluster.keyed import KeyedLedger
 from simulation.cluster.ledger import Ledger, wrong_epochs
+from simulation.cluster.metadata import different_metadata
 from simulation.cluster.nodes import Node
 from simulation.cluster.pipelined import NAME, out_of_order
 from simulation.cluster.starts import LogStarts
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 EVERY_S = 0.01
 WRONG_ANYWAY = {
     "aborted read",
+    "altered",
     "corrupt",
     "duplicate",
     "inconsistent offset",
@@ -304,7 +307,7 @@ class Watch:
         )
 
     def replicas_agree(self) -> None:
-        """Every replica has what was committed, and the right epoch for each batch, also by its indexes alone."""
+        """Every replica has what was committed, and the right epoch of each batch, by its indexes; nodes agree, too."""
         for node, replica in self.replicas():
             ledger = self._ledgers[replica.assignment.key]
             for segment in replica.log.segments * 2:
@@ -315,10 +318,17 @@ class Watch:
                 wrong = error.message
             if wrong:
                 self.fail(f"{node.name}, {_name(replica)}, in the end: {wrong}")
+        if wrong := different_metadata(self._world.nodes.values()):
+            self.fail(wrong)
 
     def judge_so_far(self) -> None:
         """Judge the history of a run that ended early: what was promised until then."""
-        found = [one for one in check(self._world.history).anomalies if one.kind in WRONG_ANYWAY]
+        payments = self._world.payments
+        told = [
+            *check(self._world.history).anomalies,
+            *(check_transactions(payments.history) if payments.exist else ()),
+        ]
+        found = [one for one in told if one.kind in WRONG_ANYWAY]
         if self.broken is None and found:
             self.fail("; ".join(f"{anomaly.kind}: {anomaly.detail}" for anomaly in found[:3]))
         if self.broken is not None:

@@ -6,9 +6,10 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import raftlog
-from chaos.history import History, Send
+from chaos.history import History, Send, extra_of
 from chaos.readers import has_read_to, seen
 from chaos.workload import send
 from raftlog.client.consumer import OutOfRange
@@ -27,6 +28,15 @@ segments do."""
 def padded(number: int) -> str:
     """Return a number, every other one with many zeros before it."""
     return f"{number:0{PADDED}d}" if number % 2 else f"{number}"
+
+
+def more_of(name: str, number: int) -> Any:
+    """Return what records have beside their values: not all of them a key, or headers."""
+    return {
+        "key": f"{name}/{number}".encode() if number % 3 else None,
+        "timestamp": time.time_ns() // 1000 - number % 7,
+        "headers": (("number", b"%d" % number), ("none", None)) if number % 2 else (),
+    }
 
 
 class Clients:
@@ -100,7 +110,8 @@ class Clients:
         ) as producer:
             while not self.stopping:
                 value, invoked = f"{name}-{padded(number)}", time.monotonic_ns()
-                offset, outcome, reason = await send(producer, TOPIC, partition, value)
+                more = more_of(name, number)
+                offset, outcome, reason = await send(producer, TOPIC, partition, value, **more)
                 self.history.sends.append(
                     Send(
                         process=name,
@@ -111,6 +122,7 @@ class Clients:
                         outcome=outcome,
                         offset=offset,
                         error=reason,
+                        extra=extra_of(more["key"], more["timestamp"], more["headers"]),
                     )
                 )
                 number += 1

@@ -26,6 +26,34 @@ def reads(*values: str, process: str = "final", start: int = 0) -> list[Read]:
     ]
 
 
+def read_with(extra: str, **more) -> Read:
+    return replace(reads("a")[0], extra=extra, **more)
+
+
+@pytest.mark.parametrize(
+    ("sent", "read", "again", "found"),
+    [
+        ("k at 1", "k at 1", "k at 1", 0),
+        ("", "k at 1", "k at 1", 0),
+        ("k at 1", "", "", 0),
+        ("k at 1", "k at 2", "k at 2", 1),
+        ("", "k at 1", "k at 2", 1),
+    ],
+)
+def test_what_a_record_has_beside_its_value_stays(sent: str, read: str, again: str, found: int):
+    history = honest()
+    history.sends[0] = replace(history.sends[0], extra=sent)
+    history.reads[0] = read_with(read, process="tail")
+    history.final_reads[0] = read_with(again)
+    assert check(history).count("altered") == found
+
+
+def test_a_record_in_another_partition_is_altered():
+    history = honest()
+    history.sends[0] = replace(history.sends[0], partition=1)
+    assert check(history).count("altered") == 1
+
+
 def log(broker: str, *values: str, epochs: str = "0000", in_sync: bool = True) -> ReplicaLog:
     batches = [
         StoredBatch(

@@ -6,17 +6,22 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from alone import alone
 
 from chaos.history import Read
 from raftlog.errors import CorruptBatchError, RaftlogError, StorageError
+from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from simulation.__main__ import report_on
 from simulation.cluster import workload
 from simulation.cluster.life import Life
+from simulation.cluster.metadata import different_metadata
 from simulation.cluster.settings import Settings
 from simulation.cluster.simulate import Run
 from simulation.cluster.watch import BrokenPromiseError
@@ -93,6 +98,16 @@ def test_a_reader_that_ends_fails_a_run(error: RaftlogError, shown: str, tmp_pat
         alone(live, tmp_path, partial(end_at_the_next_record, error))
 
 
+def test_a_reader_that_stands_still_fails_a_run(tmp_path: Path):
+    with pytest.raises(BrokenPromiseError, match="not within 90 s: the tails to have read everything"):
+        alone(live, tmp_path, pause_the_readers)
+
+
+def pause_the_readers(world: World) -> None:
+    for consumer in world.clients._reading:
+        consumer.pause()
+
+
 def end_at_the_next_record(error: RaftlogError, world: World) -> None:
     """Have each reader of the workload, in this process of its own, meet an error."""
 
@@ -128,6 +143,28 @@ def test_a_disk_that_is_still_bad_excuses_the_next_process(tmp_path: Path):
 
     assert disk.was_full
     assert disk.failed_once
+
+
+# Metadata.
+
+
+@pytest.mark.parametrize(
+    ("changed", "agree"), [({}, True), ({"topics": {}}, False), ({"topics": {}, "offset": 8}, True)]
+)
+def test_nodes_that_have_applied_the_same_have_the_same_metadata(changed: dict[str, Any], agree: bool):
+    image = MetadataImage(offset=7, topics={"id": TopicImage(topic="t", topic_id="id")})
+    controller = SimpleNamespace(
+        name="controller-1",
+        running=True,
+        broker=None,
+        controller=SimpleNamespace(controller=SimpleNamespace(image=image)),
+    )
+    listener = SimpleNamespace(image=replace(image, **changed))
+    broker = SimpleNamespace(name="broker-1", running=True, controller=None, broker=SimpleNamespace(listener=listener))
+    found = different_metadata([controller, broker])  # type: ignore[list-item]
+    assert found == (
+        None if agree else "controller-1 and broker-1 have different metadata at offset 7 of the quorum's log"
+    )
 
 
 # Runs that end early.

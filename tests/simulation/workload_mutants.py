@@ -9,6 +9,7 @@ from mutating import mutant
 from raftlog.broker.routes import produce
 from raftlog.coordinator.group import reconciliation
 from raftlog.partition.core import compaction, producers
+from raftlog.record.model import RecordColumns
 
 
 @mutant
@@ -23,6 +24,11 @@ def json_is_forwarded_again_whatever_became_of_it(patch: Any) -> None:
         "if appended or not error.retriable or left_ms <= FORWARD_RETRY_MS:",
         "if left_ms <= FORWARD_RETRY_MS:",
     )
+
+
+@mutant
+def records_in_a_batch_of_several_lose_their_headers(patch: Any) -> None:
+    patch.edit(RecordColumns.append, "self.headers.append(headers)", "self.headers.append(())")
 
 
 @mutant

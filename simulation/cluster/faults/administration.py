@@ -7,7 +7,7 @@ from typing import Any
 
 import raftlog
 from raftlog.errors import RaftlogError
-from simulation.cluster.faults.hands import Hands, fault
+from simulation.cluster.faults.hands import Hands, fault, later_fault
 from simulation.cluster.loop import Process
 from simulation.cluster.workload import TOPIC
 
@@ -38,6 +38,25 @@ def reassign(hands: Hands) -> None:
         hands,
         f"reassign {partition} to {target}",
         lambda admin: admin.reassign_partitions({(TOPIC, partition): target}),
+    )
+
+
+@later_fault
+def reassign_any(hands: Hands) -> None:
+    """Move a partition of any topic, or cancel a move that is under way. Coordinators, transactions, keys move too."""
+    image = hands.world.newest_image()
+    states = sorted((topic.topic, number, state) for topic, number, state in image.partitions())
+    moving = [one for one in states if one[2].adding or one[2].removing]
+    if moving and hands.dice.random() < 0.3:
+        topic, number, _ = hands.dice.choice(moving)
+        target = None
+    else:
+        topic, number, state = hands.dice.choice(states)
+        target = hands.dice.sample(range(1, len(hands.world.brokers) + 1), len({*state.replicas} - {*state.adding}))
+    _administer(
+        hands,
+        f"reassign {topic}-{number} to {target}",
+        lambda admin: admin.reassign_partitions({(topic, number): target}),
     )
 
 
