@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -77,6 +78,13 @@ class _Queued:
 
 
 _Begin: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+
+
+def _copy_of(error: BaseException) -> BaseException:
+    """Return a record's own error: all records of a batch share one, whose traceback grows with each that is raised."""
+    own = copy(error)
+    own.__cause__ = error.__cause__
+    return own.with_traceback(None)
 
 
 class Outbox:
@@ -220,7 +228,7 @@ class Outbox:
             self._size -= queued.size
             self._room.notify_all()
         if isinstance(outcome, BaseException):
-            queued.outcome.set_exception(outcome)
+            queued.outcome.set_exception(_copy_of(outcome))
         else:
             queued.outcome.set_result(outcome)
 

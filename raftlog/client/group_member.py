@@ -22,6 +22,7 @@ from raftlog.wire.groups import GroupHeartbeatResponse
 
 _log = logging.getLogger(__name__)
 LEAVE_TIMEOUT_MS = 3_000
+LEAVE_JOIN_TIMEOUT_MS = 1_000
 
 
 class GroupMember:
@@ -99,7 +100,10 @@ class GroupMember:
         try:
             await close_all(self._tasks.close, self._end_keepalive)
             if self.membership.phase == "member":
-                await self._send_leave(for_good=for_good)
+                await self._send_leave(for_good=for_good, timeout_ms=LEAVE_TIMEOUT_MS)
+            elif self.membership.phase == "joining" and self.membership.sent:
+                # A join whose answer did not arrive may have made it a member.
+                await self._send_leave(for_good=for_good, timeout_ms=LEAVE_JOIN_TIMEOUT_MS)
         finally:
             self._changed.set()
 
@@ -131,7 +135,7 @@ class GroupMember:
         """Raise the error of a membership that failed for good."""
         if self.membership.phase == "failed":
             assert self.membership.error is not None
-            raise self.membership.error
+            raise self.membership.error.with_traceback(None)  # It would grow with each call.
 
     async def changed(self) -> None:
         """Wait until the membership changes."""
@@ -243,14 +247,14 @@ class GroupMember:
         if was_member:
             await self._send_leave(for_good=True)
 
-    async def _send_leave(self, *, for_good: bool) -> None:
+    async def _send_leave(self, *, for_good: bool, timeout_ms: int) -> None:
         message = self.membership.leave_request(for_good=for_good)
         try:
             await self.link.persist(
                 GroupHeartbeatResponse,
                 "POST",
                 paths.GROUP_HEARTBEAT,
-                timeout_ms=LEAVE_TIMEOUT_MS,
+                timeout_ms=timeout_ms,
                 message=lambda: message,
             )
         except RaftlogError as error:

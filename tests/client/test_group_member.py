@@ -108,3 +108,42 @@ async def test_a_coordinator_that_does_not_answer_is_waited_for_no_longer_than_a
     with pytest.raises(RetriableError, match="cannot join group 'g' within 50 ms: it is not there"):
         await member.start(timeout_ms=50)
     await member.close()
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+async def test_a_join_that_is_given_up_before_its_answer_is_followed_by_a_leave(is_asked: bool):
+    """The coordinator may have added the member; its partitions would wait until its session times out."""
+    link = SilentLink()
+    member = member_of(link)
+    if is_asked:
+        starting = asyncio.create_task(member.start(timeout_ms=60_000))
+        await link.held.wait()
+        starting.cancel()
+        await asyncio.wait([starting])
+    await member.close()
+    assert [one.member_epoch for one in link.sent] == ([-1] if is_asked else [])
+
+
+class SilentLink(HeldLink):
+    """A link to a coordinator that never answers, and the requests that must be confirmed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[Any] = []
+        self._calls = 1
+
+    async def persist(self, *_: Any, message: Any, **__: Any) -> None:
+        self.sent.append(message())
+
+
+async def test_the_error_of_a_failed_member_does_not_grow():
+    member = member_of(HeldLink())
+    member.membership.phase, member.membership.error = "failed", RaftlogError("refused")
+    assert len({_frames_of(member.raise_failure) for _ in range(5)}) == 1
+    await member.close()
+
+
+def _frames_of(call: Any) -> int:
+    with pytest.raises(RaftlogError) as raised:
+        call()
+    return len(raised.traceback)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+from concurrent.futures import Future
 
 import pytest
 
+from raftlog.blocking.outbox import _copy_of
 from raftlog.client.delivery import Delivery, SharedHandle
 from raftlog.client.record_outcomes import (
     Acknowledged,
@@ -212,3 +214,27 @@ async def test_a_stretch_that_is_divided_has_the_outcomes_of_its_parts():
     with pytest.raises(RetriableError, match="down"):
         await deliveries[1]
     assert repr(deliveries[2]) == "<Delivery RecordMetadata(topic='t', partition=0, offset=20, timestamp=3)>"
+
+
+async def test_the_error_of_a_batch_does_not_grow_with_its_records():
+    handle, deliveries = handle_of(5)
+    fail([handle], RetriableError("lost"))
+    frames = set[int]()
+    for delivery in deliveries:
+        with pytest.raises(RetriableError) as raised:
+            await delivery
+        frames.add(len(raised.traceback))
+    assert len(frames) == 1
+
+
+def test_each_record_of_a_blocking_producer_has_its_own_error():
+    shared = RetriableError("lost", details={"attempts": 3})
+    shared.__cause__ = TimeoutError("no answer")
+    futures = [Future[None]() for _ in range(3)]
+    for future in futures:
+        future.set_exception(_copy_of(shared))
+    errors = [future.exception() for future in futures]
+    assert len({id(error) for error in errors}) == 3
+    for error in errors:
+        assert isinstance(error, RetriableError)
+        assert (error.message, error.details, error.__cause__) == ("lost", {"attempts": 3}, shared.__cause__)
