@@ -245,7 +245,7 @@ class GroupMember:
         self.membership.lose(error)
         self._notify()
         if was_member:
-            await self._send_leave(for_good=True)
+            await self._send_leave(for_good=True, timeout_ms=LEAVE_TIMEOUT_MS)
 
     async def _send_leave(self, *, for_good: bool, timeout_ms: int) -> None:
         message = self.membership.leave_request(for_good=for_good)

@@ -17,6 +17,7 @@ from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import LogClosedError, is_of_the_disk
 from raftlog.partition.storage.producer_snapshots import plan_kept, recover_producers, remove_kept
+from raftlog.partition.storage.reserve import data_folder_of, with_reserve
 from raftlog.partition.waiters import Notifier
 from raftlog.record import iter_batches, parse_header, parse_marker, verify_payload_crc
 from raftlog.record.batch import BatchHeader, Buffer
@@ -139,7 +140,7 @@ class FollowerReplica(ReadableReplica):
                 return
             if not are_producers_kept:
                 self.keep_producers(offset)
-            self.log.advance_log_start(offset, high_watermark)
+            with_reserve(data_folder_of(self.log.folder), lambda: self.log.advance_log_start(offset, high_watermark))
             remove_kept(self.log.folder, offset)
 
     def keep_producers(self, log_start: Offset) -> None:
@@ -164,7 +165,8 @@ class FollowerReplica(ReadableReplica):
                 raise
 
     def _plan_kept(self, log_start: Offset) -> Callable[[], None]:
-        return plan_kept(self.log.folder, log_start, self.producers, self._clock.wall_us() // 1000)
+        keep = plan_kept(self.log.folder, log_start, self.producers, self._clock.wall_us() // 1000)
+        return lambda: with_reserve(data_folder_of(self.log.folder), keep)
 
     @contextmanager
     def _failing_on_disk_errors(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from raftlog.errors import RaftlogError, StorageError
 from raftlog.model import NO_LEADER
@@ -13,6 +14,7 @@ from raftlog.partition.replica import Replica
 from raftlog.partition.storage.files import FailedSyncError
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.partition.storage.producer_snapshots import remove_kept
+from raftlog.partition.storage.reserve import data_folder_of, make_reserve, with_reserve
 from raftlog.partition.storage.retention import MOST_DROPPED, remove_files
 from raftlog.runtime import Clock, in_slices
 
@@ -67,6 +69,7 @@ class LogMaintenance:
         """Delete segments beyond retention until cancelled."""
         while True:
             await asyncio.sleep(self._retention_check_interval_s)
+            await asyncio.to_thread(_make_reserves, {data_folder_of(one.log.folder) for one in self._replicas()})
             for replica in self._replicas():
                 if replica.state.leader == NO_LEADER:
                     continue  # The replicas that may lead may need its batches for their repair.
@@ -85,8 +88,11 @@ class LogMaintenance:
                 await asyncio.to_thread(remove_files, files)  # To free the blocks of large files takes long.
             if isinstance(replica.log.failure, LogClosedError):
                 return  # Another replica may own the folder by now.
-            dropped = replica.log.apply_retention(
-                self._clock.wall_us(), replica.high_watermark, before=replica.keep_producers
+            dropped = with_reserve(
+                data_folder_of(replica.log.folder),
+                lambda: replica.log.apply_retention(
+                    self._clock.wall_us(), replica.high_watermark, before=replica.keep_producers
+                ),
             )
             if dropped:  # At once: after a pause another replica may own the folder.
                 remove_kept(replica.log.folder, replica.log.log_start_offset)
@@ -96,6 +102,12 @@ class LogMaintenance:
             self._metrics.retained_segments += total
             replica.data_notifier.fire()  # Sends followers the new log start offset.
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, total)
+
+
+def _make_reserves(data_folders: Iterable[Path]) -> None:
+    for folder in data_folders:
+        if folder.is_dir():
+            make_reserve(folder)
 
 
 def _in_groups(replicas: Iterable[Replica]) -> Iterator[list[Replica]]:

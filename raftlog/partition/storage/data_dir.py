@@ -23,6 +23,7 @@ from raftlog.partition.storage.files import (
     storage_error,
     write_json,
 )
+from raftlog.partition.storage.reserve import with_reserve
 from raftlog.runtime import new_uuid_hex
 
 _log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ class DataDir:
             storage_id = _claim(path, cluster_id, node_id)
             last = LastShutdown() if new else _last_shutdown(path)
             opened = cls(path, lock, storage_id=storage_id, incarnation_id=incarnation_id or new_uuid_hex(), last=last)
-            opened._note_run(clean=False)
+            with_reserve(path, lambda: opened._note_run(clean=False))
             make_dir(opened.partitions)
             opened._remove_deleted()
             opened._finish_cuts()
