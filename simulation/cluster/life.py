@@ -26,6 +26,8 @@ from simulation.cluster.workload import TOPIC
 from simulation.cluster.world import World
 
 LEADERS_S = 20.0
+LONGEST_S = 600.0
+"""A run takes some 35 s, and some minutes where every wait takes as long as it may."""
 Chaos = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -53,7 +55,9 @@ class Life:
         """Continue as long as no promise is broken."""
         watching = asyncio.ensure_future(self._world.watch.run())
         living = asyncio.ensure_future(self._live(chaos))
-        await asyncio.wait((watching, living), return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait((watching, living), timeout=LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            self._world.watch.fail(f"the run does not end within {LONGEST_S:g} s")
         for task in (watching, living):
             if task.done():
                 task.result()

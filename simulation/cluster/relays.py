@@ -202,10 +202,14 @@ class Relays:
 
     async def _supervise(self, staff: Staff, name: str) -> None:
         """Relay until stopped, or fenced by the next life; after other errors with new clients."""
+        task = asyncio.current_task()
+        assert task is not None
         while True:
             try:
                 await self._relay(staff, name)
             except RaftlogError as error:
+                if task.cancelling():
+                    return  # A cancelled commit raises TransactionInDoubtError.
                 if error.code == "PRODUCER_FENCED" and not self._is_newest(name):
                     return
                 await asyncio.sleep(0.2)
