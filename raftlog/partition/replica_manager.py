@@ -248,7 +248,7 @@ class ReplicaManager:
             if complete:
                 await self._strays.remove(wanted.keys())
                 if all(isinstance(error, DamagedDataError) for error in self.offline.values()):
-                    await asyncio.to_thread(self._data_dir.settle_power_loss)
+                    await self._logs.settle_power_loss()
         self.isr.hint()
 
     async def _retry_regularly(self) -> None:
@@ -376,7 +376,7 @@ class ReplicaManager:
                 _log.error("%s is offline: %s%s", assignment.topic_partition, error.message, _advice(error))
             self._offline.put(assignment, error)
             if isinstance(error, DamagedDataError):
-                self._logs.refused(assignment.key)
+                self._logs.refused(assignment.key, folder)
                 self.repairs.begin_closed(assignment.key, folder, config)
             self._end_on_a_failed_sync(error)
             return
