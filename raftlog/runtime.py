@@ -13,7 +13,7 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
@@ -89,6 +89,32 @@ async def concurrently(work: Sequence[Coroutine[Any, Any, T]], *, each: int = 64
             await asyncio.wait(ended)
         tasks.clear()  # An error's traceback refers to this frame: only the garbage collector would free the cycle.
         del ended
+
+
+def on_this_loop(report: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that calls `report` on the event loop that runs now, whatever thread it is called from.
+
+    From another thread it returns before `report` was called, and never calls it if the loop has closed. Without an
+    event loop it is `report` itself.
+    """
+    if (loop := _running_loop()) is None:
+        return report
+
+    def hand_over(text: str) -> None:
+        if _running_loop() is loop:
+            report(text)
+            return
+        with suppress(RuntimeError):  # The loop has closed.
+            loop.call_soon_threadsafe(report, text)
+
+    return hand_over
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _has_result(task: asyncio.Task[Any]) -> bool:

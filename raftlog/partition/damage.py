@@ -94,12 +94,16 @@ class DamageTracker:
         """Return unrepairable replicas that may be fetched again, and the damage; forget replicas not assigned here."""
         self._damaged = {key: self._until_now(key, damage) for key, damage in self._damaged.items() if key in wanted}
         self._unrepairable &= self._damaged.keys()
-        return [
-            (wanted[key], damage.reason)
-            for key, damage in self._damaged.items()
-            if key in self._unrepairable
-            and may_refetch(wanted[key].state, self._local.broker_id, served_epoch=damage.leader_epoch)
-        ]
+        reasons = ((wanted[key], self.replaces(wanted[key])) for key in self._damaged)
+        return [(assignment, reason) for assignment, reason in reasons if reason is not None]
+
+    def replaces(self, assignment: PartitionAssignment) -> str | None:
+        """Return the damage of an unrepairable replica that may be fetched again; otherwise None."""
+        damage = self._damaged.get(assignment.key)
+        if damage is None or assignment.key not in self._unrepairable:
+            return None
+        may = may_refetch(assignment.state, self._local.broker_id, served_epoch=damage.leader_epoch)
+        return damage.reason if may else None
 
     def _until_now(self, key: TopicIdPartition, damage: Damage) -> Damage:
         """Update the leader epoch of a replica that keeps serving: it may have served in later epochs."""

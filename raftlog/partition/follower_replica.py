@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -44,6 +45,8 @@ class FollowerReplica(ReadableReplica):
         self.replicated_offset: Offset = UNKNOWN_OFFSET
         """Every assigned replica has persisted all records below it, as the leader reported."""
         self._clock = environment.clock
+        self._keeping = threading.Lock()
+        """Locked while a file of kept producers is written: two deletions to one offset write the same."""
 
     def append_fetched(self, batches: Buffer) -> None:
         """Append batches that the leader sent; they count as persisted after the next sync.
@@ -165,8 +168,13 @@ class FollowerReplica(ReadableReplica):
                 raise
 
     def _plan_kept(self, log_start: Offset) -> Callable[[], None]:
-        keep = plan_kept(self.log.folder, log_start, self.producers, self._clock.wall_us() // 1000)
-        return lambda: with_reserve(data_folder_of(self.log.folder), keep)
+        write = plan_kept(self.log.folder, log_start, self.producers, self._clock.wall_us() // 1000)
+
+        def alone() -> None:
+            with self._keeping:
+                with_reserve(data_folder_of(self.log.folder), write)
+
+        return alone
 
     @contextmanager
     def _failing_on_disk_errors(self) -> Iterator[None]:

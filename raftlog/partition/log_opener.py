@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 
 from raftlog.config import TopicConfig
-from raftlog.errors import StorageError
+from raftlog.errors import DiskFullError, StorageError
 from raftlog.model import PartitionAssignment, TopicIdPartition
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.storage.data_dir import lacks_rebuilt, put_rebuilt
 from raftlog.partition.storage.file_pool import FilePool
-from raftlog.partition.storage.files import storage_error
+from raftlog.partition.storage.files import atomic_write, storage_error, unlink_quietly
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.partition.storage.producer_snapshots import recover_producers
 from raftlog.runtime import Clock
 
 _log = logging.getLogger(__name__)
+POWER_LOST_FILE = "power-lost"
+"""In the folder of a damaged log that was not opened since a power loss: its next start still knows of it."""
 
 
 class LogOpener:
@@ -35,8 +38,8 @@ class LogOpener:
         self._files = FilePool(max_open_segments)
         self._producer_limits = producer_limits
         self._clock = clock
-        self._power_lost: set[TopicIdPartition] = set()
-        """Logs not yet opened since a power loss: their tails may be torn in any way."""
+        self._power_lost: dict[TopicIdPartition, Path] = {}
+        """Damaged logs not yet opened since a power loss, and their folders: their tails may be torn in any way."""
 
     @property
     def open_files(self) -> int:
@@ -60,29 +63,52 @@ class LogOpener:
 
     def _open(self, key: TopicIdPartition, folder: Path, config: TopicConfig) -> tuple[PartitionLog, ProducerStates]:
         try:
-            is_lacking = lacks_rebuilt(folder)
+            is_lacking, marker = lacks_rebuilt(folder), folder / POWER_LOST_FILE
+            power_lost = self._folders.power_lost or key in self._power_lost or marker.exists()
         except OSError as error:
             raise storage_error(error, f"cannot look for {folder}") from error
         if is_lacking:
             # An empty log must not be opened here: this replica may lead.
             raise StorageError(f"{folder}: the log that was rebuilt for it is not in place; restart the broker")
-        power_lost = self._folders.power_lost or key in self._power_lost
         log = PartitionLog.open(folder, config, pool=self._files, power_lost=power_lost)
         try:
             now_ms = self._clock.wall_us() // 1000
-            return log, recover_producers(log, limits=self._producer_limits, now_ms=now_ms)
+            producers = recover_producers(log, limits=self._producer_limits, now_ms=now_ms)
+            if power_lost:
+                _forget_power_loss(marker)
+            return log, producers
         except BaseException:
             log.close()
             raise
 
     def opened(self, key: TopicIdPartition) -> None:
         """Note that a replica uses its log: a later tail is not torn by an earlier power loss."""
-        self._power_lost.discard(key)
+        self._power_lost.pop(key, None)
 
-    def refused(self, key: TopicIdPartition) -> None:
+    def refused(self, key: TopicIdPartition, folder: Path) -> None:
         """Note that a log is damaged: it is opened again after its repair, as after a power loss if there was one."""
         if self._folders.power_lost:
-            self._power_lost.add(key)
+            self._power_lost[key] = folder
+
+    async def settle_power_loss(self) -> None:
+        """Record durably that every log but the damaged ones was opened since a power loss; later, on a full disk.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        await asyncio.to_thread(self._settle_power_loss, list(self._power_lost.values()))
+
+    def _settle_power_loss(self, damaged: Iterable[Path]) -> None:
+        if not self._folders.power_lost:
+            return
+        try:
+            for folder in damaged:
+                if folder.is_dir():
+                    atomic_write(folder / POWER_LOST_FILE, b"")
+        except DiskFullError as error:
+            _log.warning("%s; every log stays one that may have lost writes", error)
+            return
+        self._folders.settle_power_loss()
 
     async def put_rebuilt(self, assignment: PartitionAssignment) -> None:
         """Put the log that was rebuilt for a damaged one in its place.
@@ -111,3 +137,10 @@ class LogOpener:
             aside,
             reason,
         )
+
+
+def _forget_power_loss(marker: Path) -> None:
+    try:
+        unlink_quietly(marker)
+    except OSError as error:
+        raise storage_error(error, f"cannot remove {marker}") from error

@@ -34,6 +34,7 @@ from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.storage.files import is_unreadable
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.verified_reads import FileRange, VerifiedBatches
+from raftlog.runtime import on_this_loop
 
 _log = logging.getLogger(__name__)
 _MAX_SUSPECTS = 1_000
@@ -224,7 +225,7 @@ class ReadableReplica:
         if found.problem:
             self.note_damage(offset, found.problem)
         if isinstance(found.data, FileRange):
-            found.data.on_damage = partial(self.note_damage, offset)
+            found.data.on_damage = on_this_loop(partial(self._note_unreadable, offset, found.data))
         if found.problem and not found.data:
             raise self._damaged(offset, found.problem)
         return found
@@ -249,8 +250,13 @@ class ReadableReplica:
             self.suspects.setdefault(offset, False)
         if self.damage is None:
             _log.error("%s: damaged at offset %d or later: %s", self.assignment.topic_partition, offset, problem)
-            self.damage = Damage(offset, self.state.leader_epoch, problem)
-            self._observer.on_damage(self.assignment.key, self.damage)
+            damage = Damage(offset, self.state.leader_epoch, problem)
+            self._observer.on_damage(self.assignment.key, damage)
+            self.damage = damage
+
+    def _note_unreadable(self, offset: Offset, found: FileRange, problem: str) -> None:
+        if found.is_there:  # A worker thread read it, and the log may have been truncated or closed since.
+            self.note_damage(offset, problem)
 
     def note_repair_attempt(self, suspects: Iterable[Offset], *, lost: bool) -> None:
         """Record that all replicas were asked to repair these offsets; `lost`: none has the batches intact."""

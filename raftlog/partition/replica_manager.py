@@ -248,7 +248,7 @@ class ReplicaManager:
             if complete:
                 await self._strays.remove(wanted.keys())
                 if all(isinstance(error, DamagedDataError) for error in self.offline.values()):
-                    await asyncio.to_thread(self._data_dir.settle_power_loss)
+                    await self._logs.settle_power_loss()
         self.isr.hint()
 
     async def _retry_regularly(self) -> None:
@@ -262,7 +262,10 @@ class ReplicaManager:
         async with self._applying:
             full = [assignment for assignment in self._offline.full if assignment.key not in self.repairs]
             for assignment in full:
-                await self._open(assignment)
+                if (reason := self.damage.replaces(assignment)) is not None:
+                    await self._replace_damaged(assignment, reason)  # There was no room to put its log aside.
+                if assignment.key not in self.damage:
+                    await self._open(assignment)
             await self._apply_to_open({assignment.key: assignment for assignment in full})
             if self._strays.has_unfinished and self._assigned is not None:
                 try:
@@ -373,7 +376,7 @@ class ReplicaManager:
                 _log.error("%s is offline: %s%s", assignment.topic_partition, error.message, _advice(error))
             self._offline.put(assignment, error)
             if isinstance(error, DamagedDataError):
-                self._logs.refused(assignment.key)
+                self._logs.refused(assignment.key, folder)
                 self.repairs.begin_closed(assignment.key, folder, config)
             self._end_on_a_failed_sync(error)
             return
@@ -444,12 +447,12 @@ class ReplicaManager:
         self._direct_fetchers()
 
     def _forget_offline(self, wanted: Mapping[TopicIdPartition, PartitionAssignment]) -> None:
-        """Drop offline replicas that are not assigned here; give running repairs the newest state."""
+        """Drop offline replicas that are not assigned here; give damaged ones the newest state."""
         for key, (_, error) in list(self._offline.items()):
             if key not in wanted:
                 self._offline.remove(key)
                 self.repairs.stop(key)
-            elif key in self.repairs:
+            elif key in self.repairs or key in self.damage:
                 self._offline.put(wanted[key], error)
 
     def _drop(self, key: TopicIdPartition) -> None:

@@ -2,7 +2,8 @@
 
 Each callback belongs to the process in whose context it was scheduled (`Process`, a context variable). A process that
 was killed runs nothing any more, as after SIGKILL: no handler, no `finally`. A paused process runs its callbacks later,
-as after SIGSTOP. Work for threads runs on the loop, some time later: nothing else may happen in the middle of it.
+as after SIGSTOP. Work for threads runs on the loop, some time later: nothing else may happen in the middle of it, and
+no loop is running for it.
 
 A process may be busy now and then: one callback takes some time. All callbacks that become due meanwhile run in one
 turn after it, time limits and the work that they limit included.
@@ -97,6 +98,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         shortest, longest = process.thread_s if process is not None else THREAD_S
 
         def work() -> None:
+            asyncio._set_running_loop(None)  # No thread has one: what it starts there fails, as in a real thread.
             try:
                 result = func(*args)
             except Exception as error:  # noqa: BLE001  (whatever it is, it is for the caller)
@@ -105,6 +107,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             else:
                 if not future.done():
                     future.set_result(result)
+            finally:
+                asyncio._set_running_loop(self)
 
         self.call_later(self.dice.uniform(shortest, longest), work)
         return future

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -16,9 +18,13 @@ from replication_support import World
 from raftlog.errors import DiskFullError, RaftlogError, StorageError
 from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, PartitionState
 from raftlog.partition.core.damage import may_refetch
+from raftlog.partition.readable_replica import in_memory
 from raftlog.partition.storage import verified_reads
+from raftlog.partition.storage.file_pool import PooledFile
 from raftlog.partition.storage.segment import segment_path
+from raftlog.partition.storage.verified_reads import FileRange
 from raftlog.record import NewRecord, build_batch, stamp
+from raftlog.serving.workers import in_worker
 
 VALUES = [str(number) for number in range(5)]
 STATE = PartitionState(replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoch=5, partition_epoch=0)
@@ -326,4 +332,39 @@ async def test_a_disk_that_does_not_sync_a_cut_ends_the_broker(
     monkeypatch.undo()
 
     assert solo.failures == [solo.replica.log.failure]
+    await solo.close()
+
+
+async def test_a_block_that_a_worker_thread_cannot_read_is_repaired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The repair was to begin in that thread, which has no event loop: it never began."""
+    async with World(tmp_path) as world:
+        await world.produce("x" * 300_000)
+        await world.until(lambda: all(broker.replica.log.log_end_offset == 1 for broker in world.brokers.values()))
+        replica = world.brokers[1].replica
+        data = replica.find_verified(0, 1, limit_offset=1, check_crcs=False).data
+        assert isinstance(data, FileRange)
+        bad = OSError(errno.EIO, "Input/output error")
+        with monkeypatch.context() as patched:
+            patched.setattr(PooledFile, "pread", Mock(side_effect=bad))
+            with pytest.raises(StorageError, match="Input/output"):
+                await in_worker(in_memory, data)
+        assert replica.damage is not None
+        await world.until(lambda: replica.damage is None)
+        assert in_memory(data)
+
+
+async def test_what_a_thread_finds_in_a_log_that_was_closed_since_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    solo = Solo(tmp_path)
+    await solo.append("x" * 300_000, acks=1)
+    data = solo.replica.find_verified(0, 1, limit_offset=1, check_crcs=False).data
+    bad = OSError(errno.EIO, "Input/output error")
+    with monkeypatch.context() as patched, ThreadPoolExecutor(1) as threads:
+        patched.setattr(PooledFile, "pread", Mock(side_effect=bad))
+        failed = threads.submit(in_memory, data).exception()  # The event loop waits here.
+    assert isinstance(failed, StorageError)
+    solo.replica.log.close()
+    await asyncio.sleep(0)
+    assert (solo.replica.damage, solo.replica.suspects) == (None, {})
     await solo.close()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from replication_support import World
 
-from raftlog.errors import DamagedDataError, StaleRouteError
+from raftlog.errors import DamagedDataError, DiskFullError, StaleRouteError
 from raftlog.model import NO_LEADER
+from raftlog.partition import log_opener
+from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import segment_path
 
 
@@ -106,3 +110,45 @@ async def test_quarantined_logs_are_bounded_and_deleted_with_their_topic(tmp_pat
 
         await world.brokers[3].manager.apply([], world.registrations(), complete=True)
         await world.until(lambda: list((tmp_path / "3" / "partitions").iterdir()) == [])
+
+
+async def test_a_damaged_log_is_opened_as_after_a_power_loss_whatever_restarts_come_before_its_repair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its torn tail passed for damage once the process was restarted, and no other replica has that tail."""
+    opened, real = list[bool](), PartitionLog.open
+
+    def noting(folder: Path, *arguments: Any, **named: Any) -> PartitionLog:
+        if "/3/" in str(folder):
+            opened.append(named["power_lost"])
+        return real(folder, *arguments, **named)
+
+    async with World(tmp_path, repairing=False) as world:
+        await with_damage(world, 3)
+        monkeypatch.setattr("raftlog.partition.storage.data_dir.boot_id", lambda: "another boot")
+        monkeypatch.setattr(PartitionLog, "open", noting)
+        for start in range(4):
+            if start == 2:
+                damage(world, 3)  # The same bit: it is intact again.
+            await world.start(3)
+            world.brokers[3].data_dir.registered(1)
+            await world.push(complete=True)
+            assert not world.brokers[3].data_dir.power_lost
+            await world.stop(3)
+    assert opened == [True, True, True, False]
+
+
+async def test_a_full_disk_leaves_every_log_one_that_may_have_lost_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    full = DiskFullError("No space left on device")
+    async with World(tmp_path, repairing=False) as world:
+        await with_damage(world, 3)
+        monkeypatch.setattr("raftlog.partition.storage.data_dir.boot_id", lambda: "another boot")
+        await world.start(3)
+        with monkeypatch.context() as patched:
+            patched.setattr(log_opener, "atomic_write", Mock(side_effect=full))
+            await world.push(complete=True)
+        assert world.brokers[3].data_dir.power_lost
+        await world.push(complete=True)
+        assert not world.brokers[3].data_dir.power_lost

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +206,42 @@ def test_producers_that_send_no_repeat_any_more_are_not_kept_and_the_others_are_
     assert [entry[0] for entry in kept] == list(range(5, MOST_KEPT + 5))
     kept = states.plan_below(10_000, since_ms=MOST_KEPT)()["producers"]
     assert [entry[0] for entry in kept] == list(range(MOST_KEPT, MOST_KEPT + 5))
+
+
+async def test_deletions_at_the_same_time_keep_what_the_last_one_needs(tmp_path: Path):
+    """What was kept for the farther start is written by a thread already when the nearer one takes effect."""
+    solo = await filled(tmp_path)
+    await solo.replica.keep_producers_in_thread(15)
+    solo.replica.delete_before(10, 21)
+    solo.replica.delete_before(15, 21, are_producers_kept=True)
+    await solo.close()
+    states = after_power_loss(solo, tmp_path / "t-0")
+    assert is_repeat(states, batch(7, 0))
+    assert len(list((tmp_path / "t-0").glob(f"*{KEPT_PRODUCERS_SUFFIX}"))) == 1
+
+
+def test_what_was_kept_for_a_start_that_the_log_takes_later_without_producers_goes(tmp_path: Path):
+    """A start was planned by a history that the log has lost since."""
+    states = ProducerStates()
+    states.on_appended(parse_header(batch(7, 0)), 0)
+    plan_kept(tmp_path, 9, states, now_ms=0)()
+    plan_kept(tmp_path, 9, ProducerStates(), now_ms=0)()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_two_deletions_to_the_same_offset_at_the_same_time_end_no_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Each writes the same file: one renamed the other's, which then was not there."""
+    solo = await filled(tmp_path)
+    replace, both = os.replace, threading.Barrier(2)
+
+    def replacing(old: Path, new: Path) -> None:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.1)
+        replace(old, new)
+
+    monkeypatch.setattr(os, "replace", replacing)
+    await asyncio.gather(solo.replica.keep_producers_in_thread(15), solo.replica.keep_producers_in_thread(15))
+    assert solo.failures == []
+    await solo.close()

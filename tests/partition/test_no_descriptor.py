@@ -54,7 +54,7 @@ def all_descriptors_taken(folder: Path) -> Iterator[None]:
 
 def close_files(solo: Solo) -> None:
     for segment in solo.replica.log.segments:
-        segment.file.close()
+        segment.file.pool.close(segment.file)
 
 
 async def test_a_leader_without_a_free_descriptor_appends_nothing_and_continues(tmp_path: Path):

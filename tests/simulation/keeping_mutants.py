@@ -110,7 +110,7 @@ def a_folder_that_knows_fewer_incarnations_has_no_say(patch: Any) -> None:
 @mutant
 @told_by("tests/partition/storage/test_verified_reads.py")
 def a_range_of_a_log_that_was_cut_is_sent(patch: Any) -> None:
-    patch.edit(FileRange._require_there, "self._segment.cuts != self._cuts", "False")
+    patch.edit(FileRange._require_there, "not self.is_there", "False")
 
 
 @mutant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from raftlog.errors import CorruptBatchError
@@ -33,12 +33,23 @@ class DamagedBatch:
     following: BatchHeader | None = None
     """The next intact batch. Where the epoch is unknown, only batches that lead up to this one may be written. Two logs
     with the same batch at one offset in one epoch are equal below it (Raft's log matching)."""
+    following_position: int | None = None
+    """Where `following` begins, if it is in the same file."""
     exact_fit: bool
     """The log may be compacted, so other replicas may have other batches: only batches that exactly fill the gap may be
     written."""
     inner: tuple[tuple[int, BatchHeader], ...] = ()
     """Positions and headers of further damaged batches up to `end_position` that have an intact header. Searched for
     only if `exact_fit` is true and `header` is None."""
+
+    def as_compacted(self) -> DamagedBatch:
+        """Return the same damage if the log may be compacted: what is written must end where `following` begins."""
+        if self.exact_fit or self.header is not None:
+            return self
+        if self.following is None or self.following_position is None:
+            return replace(self, exact_fit=True)
+        end_position, end_offset = self.following_position, self.following.base_offset
+        return replace(self, exact_fit=True, end_position=end_position, end_offset=end_offset)
 
     def epoch_of(self, offset: Offset) -> LeaderEpoch:
         """Return the leader epoch of a batch within the damage; NO_LEADER_EPOCH if unknown."""
@@ -57,7 +68,8 @@ def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
     """Return the batches from another replica that may replace the damage; None if the first one may not.
 
     The sender is not trusted: each batch's checksums are verified, and offsets and epochs must continue. Nor is its
-    log: it may have diverged within the damage, so each batch must have the epoch that was at its offset here.
+    log: it may have diverged within the damage, so each batch must have the epoch that was at its offset here. One of
+    the two may be compacted, whatever the topic's policy is by now.
     """
     length, offset, epoch = 0, damaged.offset, damaged.leader_epoch
     is_proven = damaged.leader_epoch != NO_LEADER_EPOCH
@@ -69,6 +81,8 @@ def accept(damaged: DamagedBatch, data: bytes | memoryview) -> Accepted | None:
                 break
             if length == 0 and not _is_wanted(damaged, header):
                 break
+            if header.is_compacted and not damaged.exact_fit and damaged.header is None:
+                damaged, fitting = damaged.as_compacted(), (0, damaged.offset)
             if header.base_offset != offset or header.leader_epoch < epoch or not _fits(damaged, length, header):
                 break
             if is_proven and header.leader_epoch != damaged.epoch_of(offset):

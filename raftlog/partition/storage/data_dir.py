@@ -294,16 +294,26 @@ def quarantine(folder: Path) -> Path:
     """Rename a damaged log, durably; return its new path. `MAX_QUARANTINED` are kept of one partition.
 
     Raises:
-        StorageError: it could not be renamed.
+        StorageError: it could not be renamed, or a full disk had no room for a new folder; called again, this goes on.
     """
     try:
-        aside = _quarantine_name(folder)
-        os.rename(folder, aside)
+        aside = _put_aside(folder)
         folder.mkdir()  # So that the quarantined log is found when the topic is deleted.
         fsync_dir(folder.parent)
     except OSError as error:
         raise storage_error(error, f"cannot put {folder} aside") from error
     _limit_quarantined(folder)
+    return aside
+
+
+def _put_aside(folder: Path) -> Path:
+    aside = _quarantine_name(folder)
+    try:
+        os.rename(folder, aside)
+    except FileNotFoundError:
+        if not (before := quarantined_logs(folder)):
+            raise
+        return before[-1]  # It was renamed before.
     return aside
 
 
@@ -355,8 +365,11 @@ def _quarantine_name(folder: Path) -> Path:
 
 
 def _limit_quarantined(folder: Path) -> None:
-    for old in quarantined_logs(folder)[:-MAX_QUARANTINED]:
-        shutil.rmtree(old, ignore_errors=True)
+    try:
+        for old in quarantined_logs(folder)[:-MAX_QUARANTINED]:
+            shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:  # The log is put aside all the same.
+        _log.error("%s", storage_error(error, f"cannot delete old quarantined logs of {folder}"))
 
 
 def quarantined_logs(folder: Path) -> list[Path]:

@@ -35,9 +35,11 @@ class FilePool:
         """Return a descriptor that stays open until `release`.
 
         Raises:
-            OSError: the file cannot be opened.
+            OSError: the file cannot be opened, or was closed for good.
         """
         with self._lock:
+            if file.ended:
+                raise FileNotFoundError(errno.ENOENT, "closed for good", str(file.path))
             if file.descriptor < 0:
                 file.descriptor = self._opened(file.path)
                 self._open[id(file)] = file
@@ -52,9 +54,10 @@ class FilePool:
         with self._lock:
             file.users -= 1
 
-    def close(self, file: PooledFile) -> None:
-        """Close a file, even if it is in use."""
+    def close(self, file: PooledFile, *, for_good: bool = False) -> None:
+        """Close a file, even if it is in use. Unless it is `for_good`, the next use opens it again."""
         with self._lock:
+            file.ended = file.ended or for_good
             self._close(file)
 
     def release_if_idle(self, file: PooledFile) -> None:
@@ -91,12 +94,14 @@ class FilePool:
 class PooledFile:
     """A file that is opened on use and closed by its pool."""
 
-    __slots__ = ("descriptor", "path", "pool", "unsynced", "users")
+    __slots__ = ("descriptor", "ended", "path", "pool", "unsynced", "users")
 
     def __init__(self, pool: FilePool, path: Path) -> None:
         self.pool = pool
         self.path = path
         self.descriptor = -1
+        self.ended = False
+        """It was closed for good."""
         self.users = 0
         self.unsynced = False
         """It has unsynced bytes."""
@@ -124,8 +129,8 @@ class PooledFile:
             return os.pread(descriptor, length, position)
 
     def close(self) -> None:
-        """Close it; the next use opens it again."""
-        self.pool.close(self)
+        """Close it for good: it may be removed, and a thread that opened it again would keep its disk space."""
+        self.pool.close(self, for_good=True)
 
     def release_if_idle(self) -> None:
         """Close it, unless it is in use or has unsynced bytes."""

@@ -116,6 +116,7 @@ class TruncatableLog(LogFiles):
             self._cuts += 1
             if self._restarts_at is None:
                 self._begin()
+                self._name()  # Before the checkpoint: its recovery point tells a restart that the log is named.
                 if offset > self.log_start_offset:
                     # Written for log starts that were planned, by a history that may have diverged.
                     self._remove_files(KEPT_PRODUCERS_SUFFIX, above=self.log_start_offset)
@@ -123,6 +124,13 @@ class TruncatableLog(LogFiles):
             self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset, restarts=True)
             self._reset_to(offset)
             self._failure, self._restarts_at = None, None
+
+    def _name(self) -> None:
+        try:
+            with self._syncer.paused():
+                self._syncer.name()
+        except OSError as error:
+            raise storage_error(error, f"{self.folder} cannot start over") from error
 
     def _reset_to(self, offset: Offset) -> None:
         try:
@@ -140,7 +148,6 @@ class TruncatableLog(LogFiles):
                 self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset)
                 self._segments = [Segment.create(segment_path(self.folder, offset), offset, self._pool)]
                 self._syncer.truncated(offset, self._segments[-1])
-                self._syncer.name()  # The leader relies on the new log start.
             fsync_dir(self.folder)
         except (OSError, StorageError) as error:
             self._failure = (

@@ -22,7 +22,14 @@ from raftlog.checksum import crc32c
 from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
-from raftlog.partition.storage.files import atomic_write, is_unreadable, list_names, read_file, unlink_quietly
+from raftlog.partition.storage.files import (
+    atomic_write,
+    is_unreadable,
+    list_names,
+    read_file,
+    storage_error,
+    unlink_quietly,
+)
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import KEPT_PRODUCERS_SUFFIX as KEPT_SUFFIX
 from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX as SUFFIX
@@ -91,24 +98,30 @@ def plan_kept(folder: Path, log_start: Offset, producers: ProducerStates, now_ms
     Raises:
         StorageError: a disk operation failed.
     """
+    path = _kept_path(folder, log_start)
     plain = producers.plan_below(log_start, now_ms - producers.limits.min_idle_ms)
 
     def write() -> None:
         if (kept := plain())["producers"]:
-            atomic_write(_kept_path(folder, log_start), encode_producers(log_start, kept))
+            atomic_write(path, encode_producers(log_start, kept))
+            return
+        try:
+            unlink_quietly(path)  # A history that the log has lost may have planned this log start, too.
+        except OSError as error:
+            raise storage_error(error, f"cannot remove {path}") from error
 
     return write
 
 
 def remove_kept(folder: Path, log_start: Offset) -> None:
-    """Remove what was kept for other log starts.
+    """Remove what was kept for earlier log starts: a later one may be about to be taken.
 
     Raises:
         StorageError: a disk operation failed.
     """
     try:
         for other in snapshot_offsets(folder, KEPT_SUFFIX):
-            if other != log_start:
+            if other < log_start:
                 unlink_quietly(_kept_path(folder, other))
     except OSError as error:
         raise StorageError(f"cannot remove old snapshots of producers in {folder}: {error}") from error

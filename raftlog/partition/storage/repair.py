@@ -124,9 +124,13 @@ def _describe(read: Read, size: int, walk: Walk, extent: Extent, header: BatchHe
     after = extent.after if following is None else following[1]
     epoch, *later = _epochs_of(walk, extent, after)
     damaged = replace(damaged, leader_epoch=epoch[0], later_epochs=tuple(later), following=after)
-    if following is not None and (extent.exact_fit or damaged.leader_epoch == NO_LEADER_EPOCH):
-        damaged = replace(damaged, end_position=following[0], end_offset=following[1].base_offset)
-    return replace(damaged, inner=tuple(_inner(read, walk, damaged))) if extent.exact_fit else damaged
+    if following is not None:
+        damaged = replace(damaged, following_position=following[0])
+        if extent.exact_fit or damaged.leader_epoch == NO_LEADER_EPOCH:
+            damaged = replace(damaged, end_position=following[0], end_offset=following[1].base_offset)
+    if after is not None and after.is_compacted:  # By an earlier policy of the topic.
+        damaged = damaged.as_compacted()
+    return replace(damaged, inner=tuple(_inner(read, walk, damaged))) if damaged.exact_fit else damaged
 
 
 def _inner(read: Read, walk: Walk, damaged: DamagedBatch) -> Iterator[tuple[int, BatchHeader]]:

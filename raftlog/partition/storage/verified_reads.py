@@ -40,7 +40,7 @@ _CRC_AT, _AFTER_CRC = 16, 20
 class FileRange:
     """Whole batches in a segment's file, verified here or by the reader.
 
-    `on_damage` is called with a description when the file turns out to be unreadable or too short.
+    `on_damage` is called with a description, in the reader's thread, when the file is unreadable or too short.
     """
 
     __slots__ = ("_cuts", "_length", "_position", "_segment", "on_damage")
@@ -54,6 +54,11 @@ class FileRange:
 
     def __len__(self) -> int:
         return self._length
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its bytes are still in the file: the log was not truncated there, compacted or closed."""
+        return self._segment.cuts == self._cuts
 
     def read(self, start: int = 0, count: int | None = None) -> bytes:
         """Return `count` bytes from `start` on, fewer at the end; all that follow if None.
@@ -93,7 +98,7 @@ class FileRange:
         return sent
 
     def _require_there(self) -> None:
-        if self._segment.cuts != self._cuts:
+        if not self.is_there:
             raise ConnectionAbortedError(f"{self._segment.path} was cut or closed while it was being read")
 
     def _note(self, error: OSError) -> None:

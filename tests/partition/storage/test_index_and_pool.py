@@ -186,7 +186,7 @@ def test_a_process_that_has_too_many_files_open_closes_some(tmp_path: Path, monk
     for log in logs:
         fill(log, 1)
         log.fsync()
-    logs[0]._segments[-1].file.close()
+    pool.close(logs[0]._segments[-1].file)
     real, refusals = os.open, [errno.EMFILE]
 
     def crowded(path: object, *arguments: int) -> int:
@@ -247,3 +247,16 @@ def test_an_index_of_a_time_when_the_segment_was_smaller_is_not_read(tmp_path: P
 
     assert len(segment.load_index()) == entries > 1
     log.close()
+
+
+def test_a_thread_that_reads_a_segment_after_its_end_does_not_open_it_again(tmp_path: Path):
+    """Its space would never be freed once the file is removed. The scrubber and readers use threads of their own."""
+    pool = FilePool(10)
+    log = open_log(tmp_path / "p", pool=pool)
+    fill(log, 1)
+    (segment,) = log.segments
+    log.close()
+    assert segment.path.exists()
+    with pytest.raises(FileNotFoundError):
+        segment.file.pread(1, 0)
+    assert pool.open_files == 0

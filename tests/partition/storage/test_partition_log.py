@@ -17,6 +17,7 @@ from raftlog.partition.storage import sync as sync_module
 from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.producer_snapshots import save_producers, snapshot_offsets
 from raftlog.partition.storage.segment import segment_path
+from raftlog.partition.storage.sync import Syncer
 from raftlog.record import Marker, build_marker, stamp
 
 
@@ -393,3 +394,21 @@ def test_every_segment_that_was_written_since_is_synced(tmp_path: Path, monkeypa
     assert synced == [segment.path for segment in log.segments]
     assert len(synced) > 2
     log.close()
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+def test_a_new_log_that_starts_over_is_named_before_its_checkpoint_says_so(tmp_path: Path):
+    """After a loss of power its folder was gone, with records that had been acknowledged."""
+    log, synced = open_log(tmp_path / "partitions" / "p"), list[Path]()
+    with patch.object(sync_module, "fsync_dir", synced.append):
+        with patch.object(Syncer, "truncated", side_effect=KilledError), pytest.raises(KilledError):
+            log.reset_to(500)
+        again = open_log(tmp_path / "partitions" / "p")
+        assert again.log_start_offset == 500
+        fill(again, 1)
+        again.fsync()
+    assert tmp_path / "partitions" in synced
+    again.close()
