@@ -220,6 +220,11 @@ class TransactionManager:
                 ) from error
             self._failure = error
             await self._abort()
+            if self._ended != "aborted":  # The commit may have been carried out, whatever its answer said.
+                raise UnknownOutcomeError(
+                    f"the transaction may be committed or not: its commit was refused ({error.message}), and then the "
+                    "coordinator did not confirm an abort"
+                ) from error
             raise self._aborted() from error
 
     async def abort(self, *, is_hurried: bool = False) -> None:
@@ -301,20 +306,22 @@ class TransactionManager:
             committed=committed,
         )
         self._in_doubt, self._commit_requested = False, self._commit_requested or committed
-        self._producer = await self._ask(TransactionalProducer, paths.END_TRANSACTION, body)
+        self._producer = await self._ask(TransactionalProducer, paths.END_TRANSACTION, body, distrusted=committed)
         self.state, self._ended = "ready", "committed" if committed else "aborted"
 
-    async def _ask(self, cls: type[T], path: str, body: object) -> T:
+    async def _ask(self, cls: type[T], path: str, body: object, *, distrusted: bool = False) -> T:
         """Send a request to the transactional id's coordinator until it answers or the timeout passes."""
         try:
-            return await self._persist(self._link, cls, path, body)
+            return await self._persist(self._link, cls, path, body, distrusted=distrusted)
         except RaftlogError as error:
             if error.code in _FENCING:
                 self.state = "fenced"
                 raise self._fenced() from error
             raise
 
-    async def _persist(self, link: CoordinatorLink, cls: type[T], path: str, body: object) -> T:
+    async def _persist(
+        self, link: CoordinatorLink, cls: type[T], path: str, body: object, *, distrusted: bool = False
+    ) -> T:
         return await link.persist(
             cls,
             "POST",
@@ -322,6 +329,7 @@ class TransactionManager:
             timeout_ms=self._timeout_ms,
             attempt_timeout_ms=ATTEMPT_TIMEOUT_MS,
             message=lambda: body,
+            distrusted=distrusted,
             on_doubt=self._doubt,
         )
 
