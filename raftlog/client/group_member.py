@@ -10,12 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from raftlog import transport
 from raftlog.client.coordinator_link import ANSWER_MARGIN_MS, CoordinatorLink
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.core.membership import Membership
 from raftlog.client.keepalive import HeartbeatSnapshot, KeepAlive
 from raftlog.client.unexpected import explained
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError, RetriableError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError, RetriableError, UnreachableError
 from raftlog.runtime import Tasks, close_all
 from raftlog.wire import paths
 from raftlog.wire.groups import GroupHeartbeatResponse
@@ -98,10 +99,16 @@ class GroupMember:
         """Stop the heartbeats and leave the group; if the coordinator does not answer, the session times out."""
         try:
             await close_all(self._tasks.close, self._end_keepalive)
-            if self.membership.phase == "member":
+            if self.membership.phase == "member" or self._may_have_joined:
                 await self._send_leave(for_good=for_good)
         finally:
             self._changed.set()
+
+    @property
+    def _may_have_joined(self) -> bool:
+        """Whether the coordinator may have a join that was cut off; else it would keep the member for a session."""
+        refused = isinstance(self._refusal, (UnreachableError, InvalidRequestError))
+        return self.membership.phase == "joining" and self.membership.sent > 0 and not refused
 
     async def _end_keepalive(self) -> None:
         self._keepalive.beat(None)
@@ -216,7 +223,8 @@ class GroupMember:
         self._refusal = error
         # An earlier process has the instance id until its session times out.
         is_taken = error.code is ErrorCode.UNRELEASED_INSTANCE_ID
-        if error.retriable or is_taken:
+        # A proxy's page says nothing of the group.
+        if error.retriable or is_taken or isinstance(error, transport.PeerAnswerError):
             if attempt % 10 == 3 or (is_taken and attempt == 1):
                 _log.warning("group %s: heartbeats fail: %s", self.link.key, error.message)
             await self._wait(backoff_ms(attempt, jitter=random.random()) / 1000)  # noqa: S311

@@ -12,6 +12,8 @@ from raftlog.client import group_member
 from raftlog.client.core.membership import MemberOptions, Membership
 from raftlog.client.group_member import GroupMember
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, RetriableError
+from raftlog.transport import PeerAnswerError
+from raftlog.wire.groups import LEAVE_EPOCH
 
 
 class HeldLink:
@@ -22,6 +24,8 @@ class HeldLink:
 
     def __init__(self) -> None:
         self.held = asyncio.Event()
+        self.left: list[int] = []
+        """The epochs of the last heartbeats."""
         self._calls = 0
 
     async def call(self, *_: Any, **__: Any) -> Any:
@@ -34,8 +38,8 @@ class HeldLink:
     def routes(self) -> tuple[None, list[Any]]:
         return None, []
 
-    async def persist(self, *_: Any, **__: Any) -> None:
-        return None
+    async def persist(self, *_: Any, message: Any, **__: Any) -> None:
+        self.left.append(message().member_epoch)
 
 
 @pytest.fixture(autouse=True)
@@ -108,3 +112,38 @@ async def test_a_coordinator_that_does_not_answer_is_waited_for_no_longer_than_a
     with pytest.raises(RetriableError, match="cannot join group 'g' within 50 ms: it is not there"):
         await member.start(timeout_ms=50)
     await member.close()
+
+
+async def test_a_page_in_place_of_an_answer_ends_no_membership():
+    """Such as a proxy's, while it restarts."""
+    link = RefusingLink(PeerAnswerError("status 502 without an error body: '<html>'"))
+    member = member_of(link)
+    starting = asyncio.create_task(member.start(timeout_ms=60_000))
+    while member._refusal is None:
+        await asyncio.sleep(0)
+    link.refusals.clear()
+    async with asyncio.timeout(10):
+        await starting
+    assert member.membership.phase == "member"
+    await member.close()
+
+
+class SilentLink(HeldLink):
+    """A link whose coordinator has each heartbeat, and answers none."""
+
+    async def call(self, *_: Any, **__: Any) -> Any:
+        self.held.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_join_that_is_cut_off_is_taken_back():
+    """The coordinator would keep its partitions until its session ends."""
+    link = SilentLink()
+    member = member_of(link)
+    starting = asyncio.create_task(member.start(timeout_ms=60_000))
+    await link.held.wait()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await member.close()
+    assert link.left == [LEAVE_EPOCH]
