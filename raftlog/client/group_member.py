@@ -138,7 +138,7 @@ class GroupMember:
         """Raise the error of a membership that failed for good."""
         if self.membership.phase == "failed":
             assert self.membership.error is not None
-            raise self.membership.error
+            raise self.membership.error.with_traceback(None)  # It is raised again and again.
 
     async def changed(self) -> None:
         """Wait until the membership changes."""
