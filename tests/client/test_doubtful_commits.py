@@ -1,4 +1,4 @@
-"""A transaction whose commit has an answer that does not say what happened: it counts as aborted only if it is."""
+"""Transactions whose end is refused: such a one counts as aborted only if it is."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ import pytest
 
 from raftlog.client.producer_settings import ProducerSettings
 from raftlog.client.transactions import TransactionManager
-from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, StorageError, UnknownOutcomeError
+from raftlog.errors import (
+    ErrorCode,
+    FencedError,
+    InvalidRequestError,
+    RaftlogError,
+    StorageError,
+    TransactionAbortedError,
+    UnknownOutcomeError,
+)
 from raftlog.transport import PeerAnswerError
 from raftlog.wire import paths
 from raftlog.wire.transactions import TransactionalProducer
 
 PAGE = PeerAnswerError("status 500 without an error body: '<html>'")
 INTERNAL = RaftlogError("internal error", code=ErrorCode.UNKNOWN_SERVER_ERROR)
+EXPIRED = InvalidRequestError("it is not known", code=ErrorCode.INVALID_PRODUCER_ID_MAPPING, details={"expired": True})
+TAKEN = InvalidRequestError("another has it", code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 HAS_ENDED = InvalidRequestError("it has ended", code=ErrorCode.INVALID_TXN_STATE)
 
 
@@ -84,3 +94,22 @@ async def test_a_refused_commit_without_a_confirmed_abort_is_unknown(answers: Se
         await run(made)
     assert made.state == "new"
     assert await made.begin() is None, "the next transaction begins"
+
+
+async def test_a_producer_whose_id_has_expired_goes_on():
+    made, asked = manager(EXPIRED, EXPIRED, None)
+    with pytest.raises(TransactionAbortedError, match="run it again"):
+        await run(made)
+    leaders = InvalidRequestError("from the leader", code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    with pytest.raises(TransactionAbortedError, match="run it again"):
+        async with made.transaction():
+            raise leaders
+    await run(made)
+    assert (asked, made.state) == ([True, False, True], "ready")
+
+
+async def test_a_producer_whose_id_another_one_has_is_fenced():
+    made, _ = manager(TAKEN)
+    with pytest.raises(FencedError, match="close this one"):
+        await run(made)
+    assert made.state == "fenced"
