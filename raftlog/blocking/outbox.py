@@ -22,6 +22,7 @@ from raftlog import client
 from raftlog.client.delivery import Delivery
 from raftlog.client.record_outcomes import RecordMetadata
 from raftlog.client.times import as_argument
+from raftlog.client.unexpected import explained
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError, RetriableError
 from raftlog.record import NewRecord
 
@@ -62,9 +63,10 @@ class QueueingProducer(client.Producer):
         appender = self._appender
         return appender.traced(record, size) if appender.marker.is_on else (record, size)
 
-    def was_not_sent(self, error: RaftlogError) -> None:
+    def was_not_sent(self, error: Exception) -> None:
         """Note that an accepted record could not be queued: its transaction cannot be committed."""
-        self._gate.on_failed(error)
+        if self._gate.transactions is not None:
+            self._gate.on_failed(explained(error, "sending a record of a transaction", RetriableError))
 
 
 @dataclass(slots=True)
@@ -78,13 +80,6 @@ class _Queued:
 
 
 _Begin: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
-
-
-def _copy_of(error: BaseException) -> BaseException:
-    """Return a record's own error: all records of a batch share one, whose traceback grows with each that is raised."""
-    own = copy(error)
-    own.__cause__ = error.__cause__
-    return own.with_traceback(None)
 
 
 class Outbox:
@@ -193,10 +188,8 @@ class Outbox:
                 queued.set_result(None)
             return
         while (refusal := self._send(queued)) is not None:
-            if not isinstance(refusal, OverloadedError):
-                self._settle(queued, refusal)
-                return
-            if time.monotonic() >= queued.since_s + self._producer.max_block_s:
+            is_full = isinstance(refusal, OverloadedError)
+            if not is_full or time.monotonic() >= queued.since_s + self._producer.max_block_s:
                 self._producer.was_not_sent(refusal)
                 self._settle(queued, refusal)
                 return
@@ -228,7 +221,7 @@ class Outbox:
             self._size -= queued.size
             self._room.notify_all()
         if isinstance(outcome, BaseException):
-            queued.outcome.set_exception(_copy_of(outcome))
+            queued.outcome.set_exception(_own(outcome))
         else:
             queued.outcome.set_result(outcome)
 
@@ -240,3 +233,12 @@ class Outbox:
                     queued, RetriableError("the producer was closed before the record was sent; it is not in the log")
                 )
         self._queue.clear()
+
+
+def _own(error: BaseException) -> BaseException:
+    """Return a copy of an error that many records share: each thread that raises it adds to its traceback."""
+    if not isinstance(error, RaftlogError):
+        return error
+    copied = copy(error)
+    copied.__cause__ = error.__cause__
+    return copied

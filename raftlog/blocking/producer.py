@@ -11,6 +11,7 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
 from raftlog.blocking.facade import Facade
 from raftlog.blocking.outbox import Outbox, QueueingProducer
 from raftlog.blocking.transaction_block import TransactionBlock
+from raftlog.client.arguments import require_topic_name
 from raftlog.client.core.membership import GroupMetadata
 from raftlog.client.core.partition_queue import MAX_IN_FLIGHT
 from raftlog.client.metrics import ProducerMetrics
@@ -179,10 +180,11 @@ class Producer(Facade[QueueingProducer]):
 
         Raises:
             OverloadedError: BUFFER_EXHAUSTED, there was no room within max_block_ms; nothing was queued.
-            InvalidRequestError: MESSAGE_TOO_LARGE; nothing was queued.
-            TypeError: a key or value is not bytes, or the partition no int.
+            InvalidRequestError: MESSAGE_TOO_LARGE, or the topic has an empty name; nothing was queued.
+            TypeError: the topic is not a str, a key or value not bytes, or the partition no int.
             RuntimeError: the producer is closed, or a callback has called it.
         """
+        require_topic_name(topic)
         record, size = new_record(value, key, headers, timestamp)
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition: expected an int or None, received {type(partition).__name__}")

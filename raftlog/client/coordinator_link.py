@@ -13,7 +13,7 @@ from raftlog.client.arguments import require_id
 from raftlog.client.connection import Connection, countdown
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.keepalive import Route
-from raftlog.errors import ErrorCode, RetriableError, UnknownOutcomeError
+from raftlog.errors import ErrorCode, RaftlogError, RetriableError, UnknownOutcomeError, with_request_of
 from raftlog.model import Address
 from raftlog.wire import paths
 from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
@@ -86,6 +86,7 @@ class CoordinatorLink:
         timeout_ms: int,
         message: Callable[[], object] = lambda: None,
         repeatable: bool = True,
+        distrusted: bool = False,
         attempt_timeout_ms: int = ANSWER_MARGIN_MS,
         on_doubt: Callable[[UnknownOutcomeError], None] = lambda _: None,
     ) -> T:
@@ -94,6 +95,8 @@ class CoordinatorLink:
         Args:
             message: returns the body of each attempt.
             repeatable: the request may be sent again after an attempt with an unknown outcome.
+            distrusted: an answer that does not say what happened, such as a proxy's page or an internal error, is an
+                unknown outcome.
             on_doubt: called for each attempt with an unknown outcome.
         """
         left_ms, attempt = countdown(timeout_ms), 0
@@ -101,10 +104,13 @@ class CoordinatorLink:
             limit_ms = max(1, min(left_ms(), attempt_timeout_ms))
             try:
                 return await self.call(cls, method, path, timeout_ms=limit_ms, message=message())
-            except RetriableError as error:
+            except RaftlogError as raised:
+                error = _unknown(raised) if distrusted else raised
+                if not isinstance(error, RetriableError):
+                    raise
                 if isinstance(error, UnknownOutcomeError):
                     if not repeatable:
-                        raise
+                        raise error from None
                     on_doubt(error)
                 attempt += 1
                 wait_ms = backoff_ms(attempt, jitter=random.random())  # noqa: S311
@@ -116,3 +122,9 @@ class CoordinatorLink:
         path = paths.fill(paths.COORDINATOR, kind=self.kind, key=self.key)
         found = await self._connection.ask_any(CoordinatorInfo, "GET", path, timeout_ms=timeout_ms)
         return address_of(found.url)
+
+
+def _unknown(error: RaftlogError) -> RaftlogError:
+    if isinstance(error, transport.PeerAnswerError) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        return with_request_of(UnknownOutcomeError(error.message), error)
+    return error

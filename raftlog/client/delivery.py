@@ -133,7 +133,7 @@ class Delivery(Awaitable[RecordMetadata]):
         outcome, place = self._known()
         if isinstance(outcome, Placed):
             return outcome.metadata(place)
-        raise outcome.with_traceback(None)  # All records of a batch have this error: it would grow with each of them.
+        raise outcome.with_traceback(None)  # Many records share it: its traceback would grow with each.
 
     def exception(self) -> RaftlogError | None:
         """Return why the record failed; return None if it was acknowledged.

@@ -264,7 +264,7 @@ class Fetcher:
             self.counters.failed += 1
             note_failure(address, asyncio.get_running_loop().time() - started, requested, error)
             led = [partition for partition, position in requested.items() if not position.leave_replica()]
-            if not error.retriable:
+            if not error.retriable and not isinstance(error, transport.PeerAnswerError):  # Perhaps a proxy's page.
                 named = _with_option_name(error)
                 self.failures.extend(Failure(partition, named) for partition in led if partition in self.positions)
                 return

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from raftlog import transport
 from raftlog.client.coordinator_link import ANSWER_MARGIN_MS, CoordinatorLink
 from raftlog.client.core.backoff import backoff_ms
 from raftlog.client.core.membership import Membership
 from raftlog.client.keepalive import HeartbeatSnapshot, KeepAlive
 from raftlog.client.unexpected import explained
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError, RetriableError
+from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError, RetriableError, UnreachableError
 from raftlog.runtime import Tasks, close_all
 from raftlog.wire import paths
 from raftlog.wire.groups import GroupHeartbeatResponse
 
 _log = logging.getLogger(__name__)
 LEAVE_TIMEOUT_MS = 3_000
-LEAVE_JOIN_TIMEOUT_MS = 1_000
 
 
 class GroupMember:
@@ -99,13 +99,16 @@ class GroupMember:
         """Stop the heartbeats and leave the group; if the coordinator does not answer, the session times out."""
         try:
             await close_all(self._tasks.close, self._end_keepalive)
-            if self.membership.phase == "member":
-                await self._send_leave(for_good=for_good, timeout_ms=LEAVE_TIMEOUT_MS)
-            elif self.membership.phase == "joining" and self.membership.sent:
-                # A join whose answer did not arrive may have made it a member.
-                await self._send_leave(for_good=for_good, timeout_ms=LEAVE_JOIN_TIMEOUT_MS)
+            if self.membership.phase == "member" or self._may_have_joined:
+                await self._send_leave(for_good=for_good)
         finally:
             self._changed.set()
+
+    @property
+    def _may_have_joined(self) -> bool:
+        """Whether the coordinator may have a join that was cut off; else it would keep the member for a session."""
+        refused = isinstance(self._refusal, (UnreachableError, InvalidRequestError))
+        return self.membership.phase == "joining" and self.membership.sent > 0 and not refused
 
     async def _end_keepalive(self) -> None:
         self._keepalive.beat(None)
@@ -135,7 +138,7 @@ class GroupMember:
         """Raise the error of a membership that failed for good."""
         if self.membership.phase == "failed":
             assert self.membership.error is not None
-            raise self.membership.error.with_traceback(None)  # It would grow with each call.
+            raise self.membership.error.with_traceback(None)  # It is raised again and again.
 
     async def changed(self) -> None:
         """Wait until the membership changes."""
@@ -220,7 +223,8 @@ class GroupMember:
         self._refusal = error
         # An earlier process has the instance id until its session times out.
         is_taken = error.code is ErrorCode.UNRELEASED_INSTANCE_ID
-        if error.retriable or is_taken:
+        # A proxy's page says nothing of the group.
+        if error.retriable or is_taken or isinstance(error, transport.PeerAnswerError):
             if attempt % 10 == 3 or (is_taken and attempt == 1):
                 _log.warning("group %s: heartbeats fail: %s", self.link.key, error.message)
             await self._wait(backoff_ms(attempt, jitter=random.random()) / 1000)  # noqa: S311
@@ -245,16 +249,16 @@ class GroupMember:
         self.membership.lose(error)
         self._notify()
         if was_member:
-            await self._send_leave(for_good=True, timeout_ms=LEAVE_TIMEOUT_MS)
+            await self._send_leave(for_good=True)
 
-    async def _send_leave(self, *, for_good: bool, timeout_ms: int) -> None:
+    async def _send_leave(self, *, for_good: bool) -> None:
         message = self.membership.leave_request(for_good=for_good)
         try:
             await self.link.persist(
                 GroupHeartbeatResponse,
                 "POST",
                 paths.GROUP_HEARTBEAT,
-                timeout_ms=timeout_ms,
+                timeout_ms=LEAVE_TIMEOUT_MS,
                 message=lambda: message,
             )
         except RaftlogError as error:

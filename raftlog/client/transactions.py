@@ -189,7 +189,7 @@ class TransactionManager:
         Raises:
             TransactionAbortedError: the transaction was aborted; run it again.
             FencedError: another producer has this transactional id; the transaction is aborted.
-            UnknownOutcomeError: no answer came before the timeout, or before another producer took over; the
+            UnknownOutcomeError: no answer that tells came before the timeout, or before another producer took over; the
                 transaction may be committed or not.
         """
         if self.state == "in transaction" and not self.closing:
@@ -218,9 +218,21 @@ class TransactionManager:
                 raise UnknownOutcomeError(
                     f"the transaction may be committed or not: the coordinator did not confirm it: {error.message}"
                 ) from error
-            self._failure = error
-            await self._abort()
-            raise self._aborted() from error
+            raise await self._refused(error) from error
+
+    async def _refused(self, error: RaftlogError) -> RaftlogError:
+        """Abort after a commit was refused; return what that means for the transaction."""
+        self._failure = error
+        if _is_expired(error):  # Nothing is open; the next transaction begins with init_transactions.
+            self.state = "new"
+            return self._aborted()
+        await self._abort()
+        if self._ended == "aborted":
+            return self._aborted()
+        return UnknownOutcomeError(  # The commit may have been carried out, whatever its answer said.
+            f"the transaction may be committed or not: its commit was refused ({error.message}), and then the "
+            "coordinator did not confirm an abort"
+        )
 
     async def abort(self, *, is_hurried: bool = False) -> None:
         """Abort. It does not raise: if the coordinator does not answer, the next transaction's begin aborts."""
@@ -240,16 +252,20 @@ class TransactionManager:
             self.state = "new"
 
     def explain(self, error: BaseException | None) -> None:
-        """Raise PRODUCER_FENCED after an abort, if a leader's refusal of the epoch meant that.
+        """Raise what a leader's refusal of the identity meant, after an abort.
 
         A leader refuses the epoch of a timed-out transaction and of a replaced producer with the same error. Only the
         coordinator distinguishes them.
 
         Raises:
             FencedError: PRODUCER_FENCED.
+            TransactionAbortedError: the transactional id had expired; the next transaction takes it again.
         """
         if self.state == "fenced" and isinstance(error, FencedError) and error.code in _FENCING:
             raise self._fenced() from error
+        is_unknown = isinstance(error, RaftlogError) and error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if is_unknown and self._failure is not None and _is_expired(self._failure):
+            raise self._aborted() from error
 
     async def abort_commit(self) -> None:
         """Abort after a commit that was cancelled.
@@ -290,7 +306,10 @@ class TransactionManager:
         except FencedError as error:
             self._failure = error
         except RaftlogError as error:
-            _log.warning("transaction of %r: could not be aborted now: %s", self.transactional_id, error.message)
+            if _is_expired(error):
+                self._failure = error
+            else:
+                _log.warning("transaction of %r: could not be aborted now: %s", self.transactional_id, error.message)
             self.state = "new"
 
     async def _end(self, *, committed: bool) -> None:
@@ -301,20 +320,22 @@ class TransactionManager:
             committed=committed,
         )
         self._in_doubt, self._commit_requested = False, self._commit_requested or committed
-        self._producer = await self._ask(TransactionalProducer, paths.END_TRANSACTION, body)
+        self._producer = await self._ask(TransactionalProducer, paths.END_TRANSACTION, body, distrusted=committed)
         self.state, self._ended = "ready", "committed" if committed else "aborted"
 
-    async def _ask(self, cls: type[T], path: str, body: object) -> T:
+    async def _ask(self, cls: type[T], path: str, body: object, *, distrusted: bool = False) -> T:
         """Send a request to the transactional id's coordinator until it answers or the timeout passes."""
         try:
-            return await self._persist(self._link, cls, path, body)
+            return await self._persist(self._link, cls, path, body, distrusted=distrusted)
         except RaftlogError as error:
-            if error.code in _FENCING:
+            if error.code in _FENCING and not _is_expired(error):
                 self.state = "fenced"
                 raise self._fenced() from error
             raise
 
-    async def _persist(self, link: CoordinatorLink, cls: type[T], path: str, body: object) -> T:
+    async def _persist(
+        self, link: CoordinatorLink, cls: type[T], path: str, body: object, *, distrusted: bool = False
+    ) -> T:
         return await link.persist(
             cls,
             "POST",
@@ -322,6 +343,7 @@ class TransactionManager:
             timeout_ms=self._timeout_ms,
             attempt_timeout_ms=ATTEMPT_TIMEOUT_MS,
             message=lambda: body,
+            distrusted=distrusted,
             on_doubt=self._doubt,
         )
 
@@ -349,6 +371,11 @@ class TransactionManager:
             f"another producer has taken over the transactional id {self.transactional_id!r}: close this one",
             code=ErrorCode.PRODUCER_FENCED,
         )
+
+
+def _is_expired(error: RaftlogError) -> bool:
+    """Return whether the coordinator has forgotten the id of a producer that was idle: no other one has it."""
+    return error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING and bool(error.details.get("expired"))
 
 
 class Transaction:

@@ -63,7 +63,7 @@ class Managed(TransactionManager):
         self.asked = asyncio.Event()
         self.said: list[bool] = []
 
-    async def _persist(self, link: object, cls: type[Any], path: str, body: Any) -> Any:
+    async def _persist(self, link: object, cls: type[Any], path: str, body: Any, **_: Any) -> Any:
         if path == paths.TRANSACTION_OFFSETS:
             await asyncio.Event().wait()
         if path == paths.END_TRANSACTION:

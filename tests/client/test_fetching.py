@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from raftlog.client.fetching import Fetcher
+from raftlog.client.fetching import RETRY_REST_S, Fetcher
 from raftlog.client.reader import PartitionReader
 from raftlog.errors import CorruptBatchError, InvalidRequestError, OffsetOutOfRangeError, StaleRouteError
 from raftlog.model import Address, TopicPartition
 from raftlog.record import NewRecord, build_batch
 from raftlog.record.batch import stamp
+from raftlog.transport import PeerAnswerError
 from raftlog.transport.throttles import Throttles
 from raftlog.wire.data import FetchRequest, FetchResponse, FetchResult
 from raftlog.wire.errors import WireError
@@ -367,3 +368,23 @@ async def test_a_call_for_records_ends_with_an_error_when_another_task_closes_th
         await reader.fetcher.close()
         with pytest.raises(InvalidRequestError, match="was closed while a call for records waited"):
             await waiting
+
+
+class Paging(Leader):
+    """A proxy answers in its place."""
+
+    async def call_frame(self, *_: object, **__: object) -> Any:
+        self.asked.append([])
+        raise PeerAnswerError("status 502 without an error body: '<html>'")
+
+
+async def test_a_page_in_place_of_records_is_no_error_and_no_busy_loop():
+    leader = Paging()
+    fetcher = Fetcher(leader, max_wait_ms=1, min_bytes=1, max_bytes=1, partition_max_bytes=1)  # type: ignore[arg-type]
+    fetcher.seek(T0, 0)
+    began = asyncio.get_running_loop().time()
+    while len(leader.asked) < 3:
+        await fetcher.wait(100)
+    assert asyncio.get_running_loop().time() - began >= 2 * RETRY_REST_S
+    assert not fetcher.failures
+    await fetcher.close()

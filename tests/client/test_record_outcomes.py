@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from raftlog.blocking.outbox import _copy_of
+from raftlog.blocking.outbox import _own
 from raftlog.client.delivery import Delivery, SharedHandle
 from raftlog.client.record_outcomes import (
     Acknowledged,
@@ -232,7 +232,7 @@ def test_each_record_of_a_blocking_producer_has_its_own_error():
     shared.__cause__ = TimeoutError("no answer")
     futures = [Future[None]() for _ in range(3)]
     for future in futures:
-        future.set_exception(_copy_of(shared))
+        future.set_exception(_own(shared))
     errors = [future.exception() for future in futures]
     assert len({id(error) for error in errors}) == 3
     for error in errors:

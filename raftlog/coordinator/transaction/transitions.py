@@ -33,7 +33,7 @@ def require_producer(
 
     Raises:
         FencedError: INVALID_PRODUCER_EPOCH.
-        InvalidRequestError: INVALID_PRODUCER_ID_MAPPING.
+        InvalidRequestError: INVALID_PRODUCER_ID_MAPPING; `details` has `expired` if no producer has the id.
         TransactionAbortedError: its transaction timed out.
     """
     current = state.by_id.get(transactional_id)
@@ -43,6 +43,7 @@ def require_producer(
         raise InvalidRequestError(
             f"transactional id {transactional_id!r} does not belong to producer id {producer_id}",
             code=ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            details={"expired": True} if current is None else None,
         )
     if current.producer_epoch != producer_epoch:
         raise FencedError(
