@@ -94,13 +94,14 @@ class ConsumerFacade(Facade[SteppedConsumer]):
         """Wrap a callback to run in a worker thread, which may call this consumer while the loop awaits it."""
         if callback is None:
             return None
+        inside = self._in_callbacks  # Not the facade: one that is dropped would never be collected.
 
         def call(partitions: list[TopicPartition]) -> Awaitable[None] | None:
-            self._in_callbacks.add(threading.get_ident())
+            inside.add(threading.get_ident())
             try:
                 return callback(partitions)
             finally:
-                self._in_callbacks.discard(threading.get_ident())
+                inside.discard(threading.get_ident())
 
         async def call_apart(partitions: list[TopicPartition]) -> None:
             calling = asyncio.ensure_future(asyncio.to_thread(call, partitions))

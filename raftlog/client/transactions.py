@@ -89,6 +89,7 @@ class TransactionManager:
         """Whether the producer is being closed, which aborts."""
         self._commit_requested = False
         """Whether the coordinator was asked to commit the current transaction."""
+        self._aborting: asyncio.Future[None] | None = None
         self._link = CoordinatorLink(connection, "transaction", settings.transactional_id)
 
     def transaction(self) -> Transaction:
@@ -119,6 +120,7 @@ class TransactionManager:
 
     async def init(self) -> None:
         """Take the transactional id over now, rather than with the first transaction; see `Producer`."""
+        await self._left()
         if self.state == "fenced":
             raise self._fenced()
         if self.state == "beginning":
@@ -135,6 +137,7 @@ class TransactionManager:
             FencedError: another producer has this transactional id.
             RaftlogError: the coordinator refused, or could not be reached in time.
         """
+        await self._left()
         if self.state == "fenced":
             raise self._fenced()
         if self.state not in ("new", "ready"):
@@ -237,7 +240,25 @@ class TransactionManager:
     async def abort(self, *, is_hurried: bool = False) -> None:
         """Abort. It does not raise: if the coordinator does not answer, the next transaction's begin aborts."""
         if self.state in ("in transaction", "failed", "ending"):
-            await (self._abort_in_a_hurry() if is_hurried else self._abort())
+            try:
+                await (self._abort_in_a_hurry() if is_hurried else self._abort())
+            except asyncio.CancelledError:
+                self.state = "new"  # The next one begins with init_transactions, which aborts.
+                raise
+
+    async def leave(self, *, is_hurried: bool) -> None:
+        """Abort; after a cancellation that goes on for `close_timeout_ms`, and the next transaction waits for it."""
+        self._aborting = asyncio.ensure_future(self.abort(is_hurried=is_hurried))
+        try:
+            await asyncio.shield(self._aborting)
+        except asyncio.CancelledError:
+            asyncio.get_running_loop().call_later(self._hurry_s, self._aborting.cancel)
+            raise
+
+    async def _left(self) -> None:
+        """Wait for an abort whose caller was cancelled."""
+        if self._aborting is not None and not self._aborting.done():
+            await asyncio.wait([self._aborting])
 
     async def _abort_in_a_hurry(self) -> None:
         try:
@@ -423,7 +444,7 @@ class Transaction:
     ) -> None:
         if kind is not None:
             is_hurried = not issubclass(kind, Exception)  # Cancelled, Ctrl-C, the program's end.
-            await asyncio.shield(self._manager.abort(is_hurried=is_hurried))
+            await self._manager.leave(is_hurried=is_hurried)
             self._manager.explain(error)
             return
         try:

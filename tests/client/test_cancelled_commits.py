@@ -185,3 +185,21 @@ async def test_an_epoch_that_a_leader_refuses_is_explained_by_the_coordinator(is
 
     expected = ErrorCode.PRODUCER_FENCED if is_replaced else ErrorCode.INVALID_PRODUCER_EPOCH
     assert (caught.value.code, manager.state) == (expected, "fenced" if is_replaced else "ready")
+
+
+async def test_after_an_abort_that_was_cancelled_the_next_transaction_waits_for_it():
+    manager = Managed(nothing)
+    manager.is_silent = True
+
+    async def work() -> None:
+        async with manager.transaction():
+            raise ValueError
+
+    task = asyncio.ensure_future(work())
+    await manager.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(5):
+        await manager.begin()
+    assert (manager.said, manager.state) == ([False], "in transaction")
