@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from transaction_settings import SETTINGS
 
-from raftlog.client.producer_settings import ProducerSettings
 from raftlog.client.transactions import TransactionManager
 from raftlog.errors import (
     ErrorCode,
@@ -41,22 +41,7 @@ class Managed(TransactionManager):
     """Its coordinator answers commits and offsets never, and an abort as it is told."""
 
     def __init__(self, flush: Callable[[], Awaitable[None]]) -> None:
-        settings = ProducerSettings(
-            acks="all",
-            linger_ms=0,
-            batch_bytes=1_000,
-            buffer_bytes=1_000,
-            max_block_ms=1_000,
-            delivery_timeout_ms=60_000,
-            request_timeout_ms=1_000,
-            max_in_flight=1,
-            compression=None,
-            partitioner=None,
-            transactional_id="id",
-            transaction_timeout_ms=1_000,
-            close_timeout_ms=50,
-        )
-        super().__init__(object(), Sent(flush), settings)  # type: ignore[arg-type]
+        super().__init__(object(), Sent(flush), SETTINGS)  # type: ignore[arg-type]
         self.refusal: Exception | None = None
         self.is_silent = False
         """Abortions are not answered either."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from transaction_settings import SETTINGS
 
-from raftlog.client.producer_settings import ProducerSettings
 from raftlog.client.transactions import TransactionManager
 from raftlog.errors import (
     ErrorCode,
@@ -44,22 +44,7 @@ class Sent:
 
 def manager(*answers: RaftlogError | None) -> tuple[TransactionManager, list[bool]]:
     """Return a manager whose coordinator answers the ends of transactions so; and what those ask."""
-    settings = ProducerSettings(
-        acks="all",
-        linger_ms=0,
-        batch_bytes=1_000,
-        buffer_bytes=1_000,
-        max_block_ms=1_000,
-        delivery_timeout_ms=60_000,
-        request_timeout_ms=1_000,
-        max_in_flight=1,
-        compression=None,
-        partitioner=None,
-        transactional_id="id",
-        transaction_timeout_ms=1_000,
-        close_timeout_ms=50,
-    )
-    made = TransactionManager(object(), Sent(), settings)  # type: ignore[arg-type]
+    made = TransactionManager(object(), Sent(), SETTINGS)  # type: ignore[arg-type]
     asked: list[bool] = []
     left = list(answers)
 

@@ -59,8 +59,8 @@ class EpochTable:
         """
         kept = [entry for entry in self._entries if entry[1] < start_offset]
         if len(kept) == 1 and kept[0][0] >= epoch:
-            kept.clear()  # The log is empty. That of its deleted records: the same epoch goes on, or a leader that
-            # was elected uncleanly has another history.
+            # It is of deleted records, and the log is empty: the same epoch goes on, or another history follows.
+            kept.clear()
         assert not kept or kept[-1][0] < epoch, f"{self._path}: epoch {epoch} at {start_offset}, after {kept[-1]}"
         if self._entries != (entries := [*kept, (epoch, start_offset)]):
             self._replace(entries, durable=len(kept) < len(self._entries))
