@@ -22,6 +22,8 @@ from raftlog.request_marks import current_marks
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+RESTART_S = 5.0
+"""The pause before a background loop begins again that ended by an unexpected exception."""
 
 
 class Clock(Protocol):
@@ -221,6 +223,21 @@ class Tasks:
         task.add_done_callback(self._forget)
         task.add_done_callback(self._report_bug if awaited else self._report)
         return task
+
+    def keep(self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> asyncio.Task[None]:
+        """Run a loop until the owner closes: after an unexpected exception it begins again, `RESTART_S` later.
+
+        Too little memory, or a bug, would else end it for good, and only a restart of the node would start it again.
+        """
+        return self.spawn(self._again_and_again(work, name), name=name)
+
+    async def _again_and_again(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        while True:
+            try:
+                return await work()
+            except Exception:  # noqa: BLE001  (logged)
+                _log.exception("task %s:%s failed; it begins again in %g s", self._owner, name, RESTART_S)
+            await asyncio.sleep(RESTART_S)
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)

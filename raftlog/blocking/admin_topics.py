@@ -126,11 +126,12 @@ class TopicAdmin(GroupAdmin):
         Args:
             topic: the topic's name.
             partition: the partition's number.
-            before: the first offset that is kept; None: delete every record below the high watermark.
+            before: the first offset that is kept; None: the high watermark at the time of the call.
 
         Raises:
             NotFoundError: the topic or the partition does not exist.
-            OffsetOutOfRangeError: the offset is above the high watermark; nothing was deleted.
-            UnknownOutcomeError: the leader has deleted the records; some followers may not have. Call it again.
+            OffsetOutOfRangeError: `before` is above the high watermark; nothing was deleted.
+            UnknownOutcomeError: the records may be deleted on some replicas only. Call it again, with a `before`:
+                without one, that call would also delete the records that were acknowledged meanwhile.
         """
         return self._run(self._client.delete_records, topic, partition, before=before)

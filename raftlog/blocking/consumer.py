@@ -74,7 +74,8 @@ class Consumer(ConsumerFacade):
         fetch_min_bytes: a broker answers a fetch once it has so many bytes.
         fetch_max_bytes: the most bytes of one answer; a single larger batch is returned all the same.
         partition_max_bytes: the most bytes of one partition in one answer; a single larger batch is returned, too.
-        request_timeout_ms: how long one call of a broker or a coordinator may take, attempts included.
+        request_timeout_ms: how long one call of a broker or a coordinator may take, attempts included. After as long, a
+            fetch whose answers cannot be read (from a proxy, or too large) is an error.
         client_rack: the consumer's rack: it reads from in-sync replicas in the same rack, if there are any.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
         security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
@@ -291,6 +292,9 @@ class Consumer(ConsumerFacade):
             FencedError: the membership has ended, or another member has one of the partitions. That member goes on from
                 the last commit. Nothing of that partition was committed.
             UnknownOutcomeError: no answer came, or an error after an attempt without an answer; the commit may count.
+            NotFoundError: a topic or a partition does not exist, or the topic was deleted and created again since its
+                records were read (UNKNOWN_TOPIC_ID). Nothing of that partition was committed. The consumer goes on in
+                the new topic by `auto_offset_reset`.
             RetriableError: the coordinator cannot be reached; commit again.
             InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
         """
@@ -305,10 +309,7 @@ class Consumer(ConsumerFacade):
         Raises:
             InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
         """
-        return self._begin(self._commit_soon, offsets)
-
-    async def _commit_soon(self, offsets: OffsetsToCommit | None) -> None:
-        await self._client.commit_nowait(offsets)
+        return self._begin_soon(self._client.commit_nowait, offsets)
 
     def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets; None stands for a partition without one.

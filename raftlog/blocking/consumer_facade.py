@@ -10,9 +10,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
+from raftlog.blocking.exits import exits_as_errors
 from raftlog.blocking.facade import Facade
 from raftlog.blocking.stepping import SteppedConsumer, Steps
 from raftlog.client.group_session import OnRebalance
+from raftlog.client.iterations import Iteration, Iterations
 from raftlog.errors import InvalidRequestError
 from raftlog.model import TopicPartition
 from raftlog.record import Record
@@ -30,40 +32,67 @@ class ConsumerFacade(Facade[SteppedConsumer]):
         self._in_callbacks: set[int] = set()
         """Threads that run a callback. A read or a close in them would deadlock."""
         self._steps = Steps()
+        self._iterations = _iterations()
         super().__init__(make)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield records for ever, waiting for each."""
+        """Yield records for ever, waiting for each. Only one thread may have such a loop under way.
+
+        Raises:
+            InvalidRequestError: another thread's loop is under way.
+        """
         reader, take = self._client.reader, self._steps.take
+        iteration = Iteration[threading.Thread]()
         while True:
+            self._iterations.step(iteration, threading.current_thread())
             if (record := take(reader)) is not None:
                 yield record
             else:
                 self._require_no_callback("read from")
                 self._steps.stop()
-                self._wait_for(super()._begin(self._until_closing, self._client.prepare, self._steps))
+                yield from self._taken(super()._begin, self._client.prepare, steps=self._steps)
 
     def _begin(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> Future[T]:
-        self._steps.begin_other()
+        return self._begin_other(self._steps.begin_other(), work, *arguments, **options)
+
+    def _begin_other(
+        self, other: object, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs
+    ) -> Future[T]:
         try:
             begun = super()._begin(work, *arguments, **options)
         except BaseException:
-            self._steps.end_other()
+            self._steps.end_other(other)
             raise
-        begun.add_done_callback(lambda _: self._steps.end_other())
+        begun.add_done_callback(lambda _: self._steps.end_other(other))
         return begun
 
+    def _begin_soon(self, start: Callable[P, Awaitable[T]], *arguments: P.args, **options: P.kwargs) -> Future[T]:
+        """Call a function in the loop's thread; an iteration does not wait for what the function starts."""
+        other = self._steps.begin_other()
+
+        async def work() -> T:
+            started = start(*arguments, **options)
+            self._steps.end_other(other)
+            return await started
+
+        return self._begin_other(other, work)
+
     def _read(self, read: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> T:
-        """Wait for records. They count as returned only if they reach this thread."""
         self._require_can_wait()
         self._require_no_callback("read from")
+        return self._taken(self._begin, read, **options)
+
+    def _taken(
+        self, begin: Callable[..., Future[Any]], read: Callable[..., Coroutine[Any, Any, T]], **options: Any
+    ) -> T:
+        """Wait for records. They count as returned only if they reach this thread."""
         taken: list[T] = []
 
         async def take() -> None:
             taken.append(await read(**options))
 
         try:
-            self._run(self._until_closing, take)
+            self._run_by(begin, self._until_closing, take)
             return taken[0]
         except BaseException:
             with suppress(InvalidRequestError):  # It is closed.
@@ -99,7 +128,8 @@ class ConsumerFacade(Facade[SteppedConsumer]):
         def call(partitions: list[TopicPartition]) -> Awaitable[None] | None:
             inside.add(threading.get_ident())
             try:
-                return callback(partitions)
+                with exits_as_errors():
+                    return callback(partitions)
             finally:
                 inside.discard(threading.get_ident())
 
@@ -111,13 +141,15 @@ class ConsumerFacade(Facade[SteppedConsumer]):
                 await asyncio.wait([calling])  # The next callback must not start before this one ends.
                 raise
             if inspect.isawaitable(result := calling.result()):
-                await result
+                with exits_as_errors():
+                    await result
 
         return call_apart
 
     def _forked(self) -> None:
         super()._forked()
         self._steps.forked()
+        self._iterations = _iterations()  # Another thread of the parent may have had its guard.
 
     def _is_open(self) -> bool:
         return super()._is_open() or (self._state == "closing" and threading.get_ident() in self._in_callbacks)
@@ -131,3 +163,7 @@ class ConsumerFacade(Facade[SteppedConsumer]):
             raise InvalidRequestError(
                 f"a callback of this consumer cannot {what} it: do so once the callback has ended"
             )
+
+
+def _iterations() -> Iterations[threading.Thread]:
+    return Iterations("thread", lambda thread: repr(thread.name), lambda thread: not thread.is_alive())

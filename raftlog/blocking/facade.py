@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar
 
 from raftlog import client
+from raftlog.blocking import exits
 from raftlog.client.ended_threads import join
 from raftlog.errors import InvalidRequestError
 from raftlog.runtime import loop_factory
@@ -82,7 +83,7 @@ class Facade(Generic[C]):
         except BaseException:
             self._state = "closed"
             _open.discard(self)
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(exits.stop, self._loop)
             join(self._thread)
             raise
         self._dropped = weakref.finalize(self, _end_dropped, self._loop, self._client, self._name, os.getpid())
@@ -138,16 +139,25 @@ class Facade(Generic[C]):
             with self._guard:
                 self._state = "closed"
             _open.discard(self)
-            self._loop.stop()
+            exits.stop(self._loop)
 
     async def _end(self, reason: tuple[Any, ...]) -> None:
         await self._client.__aexit__(*reason)
 
     def _run(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **options: P.kwargs) -> T:
         """Run a coroutine in the loop's thread and wait; see `_begin`. An interruption at any moment cancels it."""
+        return self._run_by(self._begin, work, *arguments, **options)
+
+    def _run_by(
+        self,
+        begin: Callable[..., Future[T]],
+        work: Callable[P, Coroutine[Any, Any, T]],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> T:
         call = _Call(work)
         try:
-            return self._wait_for(self._begin(call.run, *arguments, **options))
+            return self._wait_for(begin(call.run, *arguments, **options))
         except BaseException:
             call.leave(self._loop)
             raise
@@ -178,6 +188,8 @@ class Facade(Generic[C]):
             return work.result()
         except CancelledError:
             raise self._closed_error() from None
+        except exits.ExitError as raised:
+            raise raised.error from None
         except BaseException:
             work.cancel()  # Ctrl-C, or an exception of a signal handler: no call waits for the result.
             raise
@@ -188,6 +200,9 @@ class Facade(Generic[C]):
             if self._state != "open":
                 return None
             self._state = "closing"
+            if not self._thread.is_alive():  # The others are closed all the same.
+                _log.error("the program exits, and this %s was not closed: its thread has ended", self._name)
+                return None
             return asyncio.run_coroutine_threadsafe(self._shut((SystemExit, None, None)), self._loop)
 
     def _wait_for_exit(self, closing: Future[None]) -> None:
@@ -249,7 +264,7 @@ def _end_dropped(loop: asyncio.AbstractEventLoop, dropped: Any, name: str, proce
             _log.exception("a blocking %s that was dropped could not be closed", name)
         finally:
             _ending.discard(task)
-            loop.stop()
+            exits.stop(loop)
 
     with suppress(RuntimeError):  # The loop is closed.
         loop.call_soon_threadsafe(lambda: asyncio.ensure_future(end(), loop=loop))
@@ -325,7 +340,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     """Run a loop until it is stopped; then cancel its tasks, join its threads, and close it."""
     try:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.get_loop().run_forever()
+            exits.run_until_stopped(runner.get_loop())
     except RuntimeError:
         if not _exiting.is_set():
             raise  # At exit, only the thread that shuts the executor down could not start.

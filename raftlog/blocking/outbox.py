@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from raftlog import client
+from raftlog.blocking.exits import log_exit
 from raftlog.client.delivery import Delivery
 from raftlog.client.record_outcomes import RecordMetadata
 from raftlog.client.times import as_argument
@@ -220,10 +221,13 @@ class Outbox:
         with self._room:
             self._size -= queued.size
             self._room.notify_all()
-        if isinstance(outcome, BaseException):
-            queued.outcome.set_exception(_own(outcome))
-        else:
-            queued.outcome.set_result(outcome)
+        try:
+            if isinstance(outcome, BaseException):
+                queued.outcome.set_exception(_own(outcome))
+            else:
+                queued.outcome.set_result(outcome)
+        except BaseException as error:  # noqa: BLE001  (a callback's: later records have callbacks, too)
+            log_exit(error)
 
     def _refuse_all(self) -> None:
         """Fail the records that can no longer be passed on."""

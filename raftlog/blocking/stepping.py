@@ -2,8 +2,8 @@
 
 As in the async iteration, a record counts as returned once it is yielded: the consumer stores ready records, and the
 iterating thread takes them one at a time, each with its position. It may do so while the loop's thread does not use the
-consumer. Any other call of the application pauses it, and so does a time limit, since commits and rebalances between
-two records run in the loop's thread.
+consumer. While another call of the application is under way, it gets each record from the loop's thread. A time limit
+also sends it there, since commits and rebalances between two records run in the loop's thread.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Steps:
 
     def __init__(self) -> None:
         self._guard = threading.RLock()  # A signal handler may call while this thread holds it.
-        self._others = 0
-        """How many other calls of the consumer are under way."""
+        self._others = set[object]()
+        """The other calls of the consumer that are under way."""
         self._until_s = 0.0
 
     def take(self, reader: PartitionReader) -> Record | None:
@@ -54,15 +54,22 @@ class Steps:
         self._guard = threading.RLock()  # Another thread of the parent may have held it.
         self._until_s = 0.0
 
-    def begin_other(self) -> None:
-        """Let no thread take records during another call of the consumer."""
+    def begin_other(self) -> object:
+        """Let no thread take records during another call of the consumer; return the call, for `end_other`."""
+        other = object()
         with self._guard:
-            self._others += 1
+            self._others.add(other)
+        return other
 
-    def end_other(self) -> None:
-        """Note that the other call has ended."""
+    def end_other(self, other: object) -> None:
+        """Note that another call uses the consumer no more; it may have ended before."""
         with self._guard:
-            self._others -= 1
+            self._others.discard(other)
+
+    @property
+    def has_others(self) -> bool:
+        """Return whether another call is under way, so that `take` returns nothing."""
+        return bool(self._others)
 
 
 class SteppedConsumer(client.Consumer):
@@ -73,8 +80,11 @@ class SteppedConsumer(client.Consumer):
         """Return the reader, which stores the ready records."""
         return self._reader
 
-    async def prepare(self, steps: Steps) -> None:
-        """Run due work, and fetch records for the iteration if none are ready."""
+    async def prepare(self, steps: Steps) -> list[Record]:
+        """Run due work, and fetch records for the iteration if none are ready.
+
+        Return the next record during another call, which may take long and lets the thread take none.
+        """
         reader = self._reader
         if reader.ready and self._group is not None:
             with self._polling():  # The application has processed the last record.
@@ -84,6 +94,7 @@ class SteppedConsumer(client.Consumer):
             if records := await self.fetch(max_wait_ms=ITERATION_WAIT_MS):
                 reader.keep_ready(records)
         steps.allow()
+        return [reader.next_ready()] if steps.has_others else []
 
     async def take_back(self, taken: Iterable[object]) -> None:
         """Move positions back to records that were read but did not reach the application."""
@@ -92,7 +103,7 @@ class SteppedConsumer(client.Consumer):
             for topic, partition, offset in _places(each):
                 firsts.setdefault(TopicPartition(topic, partition), offset)
         still = self._reader.positions.keys() & firsts.keys()
-        self._reader.begin({partition: firsts[partition] for partition in still})
+        self._reader.move_back({partition: firsts[partition] for partition in still})
 
 
 def _places(read: Any) -> Iterable[tuple[str, int, Offset]]:

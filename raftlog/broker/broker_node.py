@@ -383,6 +383,7 @@ class BrokerNode:
         for runtime in (self.groups.runtime, self.transactions.runtime):
             runtime.writes_short = image.feature_level >= SHORT_BATCHES
         if self._has_other_replicas(image):
+            self.groups.know_topics(image)
             await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
             self._replicas_open = True
             self.groups.on_image(image)

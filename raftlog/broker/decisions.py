@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -61,16 +62,23 @@ async def decide_each(
 ) -> OffsetResults:
     """Decide the parts of a request in order; all have the time-out together. Errors as `Shard.decide`.
 
+    A commit whose decision has results of its first offsets only is decided again for the others.
+
     After an error the effects of earlier parts stay.
     """
     results, deadline = list[OffsetResult](), asyncio.get_running_loop().time() + timeout_ms / 1000
-    for part in parts:
+    left = deque(parts)
+    while True:
+        part = left.popleft()
         decided = await runtime.decide(group_id, partial(decide, part), timeout_ms=_left_ms(deadline))
-        if len(parts) == 1:
+        if isinstance(part, OffsetCommitRequest) and 0 < len(decided.offsets) < len(part.offsets):
+            left.appendleft(replace(part, offsets=part.offsets[len(decided.offsets) :]))
+        if not left and not results:
             return decided
         results += decided.offsets
+        if not left:
+            return OffsetResults(offsets=tuple(results))
         await asyncio.sleep(0)
-    return OffsetResults(offsets=tuple(results))
 
 
 async def decide_all(

@@ -117,10 +117,17 @@ class GroupService:
         self.classic = ClassicGroups(self.runtime, config, topics=lambda: self._topics, max_parked=max_parked_members)
         """Serves the members of groups of Kafka's classic protocol."""
 
+    def know_topics(self, image: MetadataImage) -> None:
+        """Decide with newer topics from now on.
+
+        A group's earlier coordinator has assigned them, perhaps, and this one may lead before every log is open.
+        """
+        self._topics = self._topics.of(image)
+
     def on_image(self, image: MetadataImage) -> None:
         """Apply newer metadata: coordinated partitions and subscribed topics may have changed."""
         topic = image.topic(CONSUMER_OFFSETS)
-        self._topics = self._topics.of(image)
+        self.know_topics(image)
         self._partitions = len(topic.partitions) if topic else 0
         self.runtime.update_shards()
         for pulse in self._updates.values():
@@ -262,11 +269,11 @@ class GroupService:
         self, group_id: str, request: OffsetFetchRequest, *, timeout_ms: int
     ) -> OffsetFetchResponse:
         """Return committed offsets, as far as they are replicated."""
-        return await self.runtime.decide(
-            group_id,
-            lambda state, now: decide_fetch(state, now, group_id, request, topics=self._topics),
-            timeout_ms=timeout_ms,
+        found = await self.runtime.decide(
+            group_id, lambda state, now: decide_fetch(state, now, group_id, request), timeout_ms=timeout_ms
         )
+        described = [one.described(self._topics) async for one in in_slices(found, 256)]
+        return OffsetFetchResponse(offsets=tuple(described))
 
     async def delete_offsets(self, group_id: str, request: OffsetDeleteRequest, *, timeout_ms: int) -> OffsetResults:
         """Delete committed offsets. After an error some of them may be deleted."""

@@ -124,6 +124,8 @@ class ImageTopics:
         The version stays if no topic came or went and none has more partitions: groups need not look at their topics
         again for each change of a leader or an ISR.
         """
+        if image is self._image:
+            return self
         is_same = image.names == self._image.names and _have_equal_sizes(self._image.topics, image.topics)
         return ImageTopics(image, self.patterns, self.version + (not is_same))
 

@@ -9,16 +9,18 @@ from typing import Protocol
 
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.config import NodeConfig
-from raftlog.errors import ConfigError, ErrorCode, FencedError, InvalidRequestError, RaftlogError
+from raftlog.errors import ConfigError, ErrorCode, FencedError, InvalidRequestError, RaftlogError, StorageError
 from raftlog.metadata_quorum.records import FEATURE_LEVEL
 from raftlog.model import BrokerEpoch, Offset, TopicIdPartition
 from raftlog.partition.storage.log_dirs import NodeFolders
 from raftlog.version import VERSION
-from raftlog.wire.controller import HeartbeatRequest, OfflineReplica, RegisterBrokerRequest
+from raftlog.wire.controller import HeartbeatRequest, OfflineReplica, RegisterBrokerRequest, RegisterBrokerResponse
 
 _log = logging.getLogger(__name__)
 RETRY_S = 0.2
 SHUTDOWN_TIMEOUT_S = 5.0
+NOTE_S = 60.0
+"""How often the offset of applied metadata is written, while it grows."""
 
 
 class ReportedBroker(Protocol):
@@ -57,6 +59,7 @@ class BrokerLifecycle:
         self._wants_shutdown = False
         self._may_stop = asyncio.Event()
         self._sooner = asyncio.Event()
+        self._note_at_s = 0.0
 
     async def run(self, broker: ReportedBroker) -> None:
         """Register `broker`, then send heartbeats until `shut_down`."""
@@ -77,7 +80,18 @@ class BrokerLifecycle:
                     # same; registering again changes nothing then.
                     self.broker_epoch = -1
                     await self._register(broker)
+            await self._note_metadata(broker)
             await self._pause()
+
+    async def _note_metadata(self, broker: ReportedBroker) -> None:
+        """Record from time to time which metadata was applied: what controllers with less of it say is not believed."""
+        now_s = asyncio.get_running_loop().time()
+        if broker.applied_offset > self._data_dir.metadata_offset and now_s >= self._note_at_s:
+            self._note_at_s = now_s + NOTE_S
+            try:
+                await asyncio.to_thread(self._data_dir.note_metadata, broker.applied_offset)
+            except StorageError as error:
+                _log.warning("cannot note the offset of applied metadata: %s", error.message)
 
     def heartbeat_now(self) -> None:
         """Send the next heartbeat now."""
@@ -121,11 +135,12 @@ class BrokerLifecycle:
             except RaftlogError as error:
                 said = _say_once(said, error)
             else:
-                if response.broker_epoch < self._data_dir.broker_epoch:
-                    self._give_up(_metadata_lost(response.broker_epoch, self._data_dir))
+                applied = max(self._data_dir.metadata_offset, broker.applied_offset)
+                if response.broker_epoch < self._data_dir.broker_epoch or response.metadata_offset < applied:
+                    self._give_up(_metadata_lost(response, self._data_dir, applied))
                     return
                 self.broker_epoch = response.broker_epoch
-                self._data_dir.registered(response.broker_epoch)
+                self._data_dir.registered(response.broker_epoch, response.metadata_offset)
                 broker.on_registered(response.broker_epoch)
                 _log.info("registered as broker %d in epoch %d", self._config.node_id, response.broker_epoch)
                 return
@@ -174,7 +189,7 @@ class BrokerLifecycle:
         self.refuse(ConfigError(error.message, code=error.code, details=error.details))
 
 
-def _metadata_lost(broker_epoch: BrokerEpoch, data_dir: NodeFolders) -> ConfigError:
+def _metadata_lost(response: RegisterBrokerResponse, data_dir: NodeFolders, applied: Offset) -> ConfigError:
     """Return the error for controllers that have forgotten this broker's last registration, and so its topics.
 
     Broker epochs are offsets of the metadata log. By this metadata, every partition here belongs to a deleted topic,
@@ -182,9 +197,10 @@ def _metadata_lost(broker_epoch: BrokerEpoch, data_dir: NodeFolders) -> ConfigEr
     """
     return ConfigError(
         f"the controllers' metadata is not this broker's: it was registered in epoch {data_dir.broker_epoch}, and now "
-        f"in epoch {broker_epoch}. They have started over without their data folders, or with older ones. Nothing in "
-        f"{data_dir.path} was changed. Give the controllers their data folders back; or, if the records here are not "
-        "needed, start this broker with an empty data folder"
+        f"in epoch {response.broker_epoch}; it has applied metadata up to offset {applied}, and theirs ends at "
+        f"{response.metadata_offset}. They have started over without their data folders, or with older ones. Nothing "
+        f"in {data_dir.path} was changed. Give the controllers their data folders back; or, if the records here are "
+        "not needed, start this broker with an empty data folder"
     )
 
 

@@ -17,13 +17,13 @@ from raftlog.cli.export_files import SUFFIXES, ExportFolder, NewFile
 from raftlog.cli.interruptions import interruptible
 from raftlog.cli.progress import progress
 from raftlog.cli.remote import bootstrap_option, complete_topics, require_topic
-from raftlog.cli.shared import plural, run
+from raftlog.cli.shared import plural, print_json_line, run
+from raftlog.cli.terminal import printable
 from raftlog.cli.times import a_time_or_an_end
 from raftlog.client.span_reader import SpanReader
 from raftlog.client.spans import Bound, Selection, Span, selection
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.record.formats import COLUMNS
-from raftlog.wire.codec import encode_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,10 +158,11 @@ class _Export:
         count, size = self._writing.records, sum(path.stat().st_size for path in files)
         if self._as_json:
             told = {
-                "topic": self._wanted.topic, "records": count, "bytes": size, "files": [str(path) for path in files],
-                "seconds": round(seconds, 3), "records_per_s": round(count / max(seconds, 1e-9)), "complete": whole,
+                "topic": self._wanted.topic, "records": count, "bytes": size,
+                "files": [printable(path) for path in files], "seconds": round(seconds, 3),
+                "records_per_s": round(count / max(seconds, 1e-9)), "complete": whole,
             }  # fmt: skip
-            click.echo(encode_json(told).decode())
+            print_json_line(told)
             return
         click.echo(f"{plural(count, 'record')} in {plural(len(files), 'file')}, {size:,} bytes", err=True)
         if not whole:

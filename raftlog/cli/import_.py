@@ -18,12 +18,12 @@ from raftlog.cli.interruptions import interruptible
 from raftlog.cli.producer_options import compression_option
 from raftlog.cli.progress import progress
 from raftlog.cli.remote import admin, bootstrap_option, complete_topics, require_topic
-from raftlog.cli.shared import plural, run
+from raftlog.cli.shared import plural, print_json_line, run
+from raftlog.cli.terminal import printable
 from raftlog.client import OffsetAndMetadata, Producer
 from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.record.model import Compression
-from raftlog.wire.codec import encode_json
 
 
 def _headers(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
@@ -226,9 +226,9 @@ class _Import:
 
     def _report(self, seconds: float) -> None:
         if self._as_json:
-            files = [{"file": str(s.path), "rows": s.done, "whole": s.whole} for s in self._sources]
+            files = [{"file": printable(s.path), "rows": s.done, "whole": s.whole} for s in self._sources]
             told = {"rows": self._acknowledged, "seconds": round(seconds, 3), "files": files}
-            click.echo(encode_json(told).decode())
+            print_json_line(told)
         click.echo(f"{plural(self._acknowledged, 'row')} acknowledged in {seconds:.1f} s", err=True)
         unfinished = next((source for source in self._sources if not source.whole), None)
         if unfinished is None:

@@ -27,7 +27,9 @@ def default_file() -> Path:
 
 @click.command("login")
 @click.option("--issuer", envvar="RAFTLOG_ISSUER", show_envvar=True, help="The issuer's URL.")
-@click.option("--client-id", envvar="RAFTLOG_CLIENT_ID", show_envvar=True, help="The issuer's name for this program.")
+@click.option(
+    "--client-id", envvar="RAFTLOG_OAUTH_CLIENT_ID", show_envvar=True, help="The issuer's name for this program."
+)
 @click.option(
     "--client-secret-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

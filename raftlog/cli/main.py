@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import errno
 import importlib
+import io
+import sys
 from typing import Any
 
 import click
@@ -68,20 +70,25 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; print errors as one line, or as JSON with `--json`."""
+        _print_everything()
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            if ctx.meta.get(_AS_JSON):
-                from raftlog.cli.shared import as_json_error  # noqa: PLC0415  (`--help` loads next to nothing)
-
-                raise as_json_error(error) from None
-            raise
+            raise self._in_form(ctx, error) from None
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise click.ClickException(f"cannot write: {error.strerror}; free some space and try again") from None
-            if error.filename is None:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            if not full and error.filename is None:
                 raise
-            raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from None
+            told = f"cannot use {error.filename}: {error.strerror}"
+            told = f"cannot write: {error.strerror}; free some space and try again" if full else told
+            raise self._in_form(ctx, click.ClickException(told)) from None
+
+    def _in_form(self, ctx: click.Context, error: click.ClickException) -> click.ClickException:
+        if not ctx.meta.get(_AS_JSON):
+            return error
+        from raftlog.cli.shared import as_json_error  # noqa: PLC0415  (`--help` loads next to nothing)
+
+        return as_json_error(error)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = args[: args.index("--")] if "--" in args else args
@@ -98,6 +105,12 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+def _print_everything() -> None:
+    """Let names be printed that the terminal's encoding cannot show, such as one in Cyrillic in ISO 8859-1: escaped."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _profiles(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -174,10 +174,27 @@ def issue(folder: Path, wanted: _Wanted, as_json: bool) -> None:
     if not wanted.names:
         raise click.UsageError("name what to make certificates for: --node broker-1=HOST, or --user NAME")
     with _as_usage():
+        _require_administrators(folder, wanted.admins)
         _issue_all(CertificateAuthority(folder), wanted)
     print_done(
         f"{folder}: certificates of {', '.join(wanted.names)}", as_json, folder=str(folder), certificates=wanted.names
     )
+
+
+def _require_administrators(folder: Path, admins: Sequence[str]) -> None:
+    """Raise if one of the users is no administrator yet: each running node would have to learn of it.
+
+    Raises:
+        ConfigError: with what to do.
+    """
+    known = _earlier_admins(folder)
+    for name in admins:
+        if name not in known:
+            raise ConfigError(
+                f"--admin {name}: the nodes do not know this administrator. Make the certificate with --user {name}, "
+                f'and add "User:{name}" to security.super_users in the node.toml of every node, or allow it what it '
+                "needs with raftlog acls create"
+            )
 
 
 def _issue_all(authority: CertificateAuthority, wanted: _Wanted) -> None:

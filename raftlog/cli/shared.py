@@ -106,7 +106,8 @@ def print_json_line(document: object) -> None:
 
 
 def _echo_json(text: bytes) -> None:
-    click.echo((bytes_on_terminal(text, json=True) if sys.stdout.isatty() else text).decode())
+    """Print JSON in UTF-8, whatever encoding a terminal has: it would not be JSON otherwise."""
+    click.echo(bytes_on_terminal(text, json=True) if sys.stdout.isatty() else text)
 
 
 def print_done(line: str, as_json: bool, **what: object) -> None:
@@ -134,7 +135,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
         click.echo(empty, err=True)
         return
     terminal = sys.stdout.isatty()
-    style = box.SIMPLE_HEAD if terminal else None
+    style = box.SIMPLE_HEAD if terminal and sys.stdout.encoding.lower().startswith("utf") else None
     table = Table(*columns, box=style, pad_edge=False, show_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(in_one_line(str(cell)) for cell in row))

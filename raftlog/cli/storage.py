@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -14,18 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from raftlog.cli.remote import admin, bootstrap_option, complete_topics
+from raftlog.cli.scrubbing import Scrubbed, scrub_brokers
 from raftlog.cli.shared import failure, json_option, plural, print_json, print_table, run
 from raftlog.cli.storage_check import check_data_folder, total_bytes
-from raftlog.client import Admin
 from raftlog.errors import ConfigError, RaftlogError
 from raftlog.partition.storage.damage_truncation import cut_at_damage
 from raftlog.partition.storage.data_dir import DataDir, kept_unused
 from raftlog.partition.storage.fsck import Finding
 from raftlog.runtime import new_uuid_hex
-from raftlog.wire.admin import LogDirsResponse, ScrubResponse
-
-_LOOK_S = 0.3
-"""The poll interval of the brokers' progress."""
 
 
 @click.group("storage")
@@ -111,85 +105,36 @@ def scrub(
     """Have running brokers read their logs from disk now and check every batch, as they do by themselves every week.
 
     What is damaged is repaired from other replicas. It goes on if this command is interrupted; how fast, each broker's
-    log_scrub_bytes_per_second says. Exit code 1 if something damaged is left, or a log could not be
-    read.
+    log_scrub_bytes_per_second says. Exit code 1 if something damaged is left, a log could not be read, or
+    a broker does not answer. Replicas of such a broker are named as not scrubbed.
     """
 
-    async def work() -> _Scrubbed:
+    async def work() -> Scrubbed:
         async with admin(bootstrap) as client:
-            begun = await client.scrub(brokers or None, topics)
-            return _Scrubbed(begun, []) if no_wait else await _follow(client, begun, topics)
+            return await scrub_brokers(client, brokers or None, topics, wait=not no_wait)
 
     done = run(work())
-    damaged = [] if no_wait else done.damaged(topics)
+    damaged, unscrubbed = done.damaged(topics), done.unscrubbed
+    ok = not damaged and not done.failed and not done.silent
     if as_json:
-        ok = not damaged and not done.failed
-        print_json(
-            {"ok": ok, "brokers": [asdict(each) for each in done.progress], "damaged": damaged, "unread": done.failed}
-        )
+        progress = [asdict(each) for each in done.progress]
+        found = {"damaged": damaged, "unread": done.failed, "silent": done.silent, "unscrubbed": unscrubbed}
+        print_json({"ok": ok, "brokers": progress} | found)
     elif no_wait:
         left = sum(each.bytes_left for each in done.progress)
         click.echo(f"{plural(len(done.progress), 'broker')} checking {left:,} bytes")
     else:
         print_table(
             ("BROKER", "TOPIC", "PARTITION", "WHAT"),
-            [tuple(row.values()) for row in damaged],
+            [tuple(row.values()) for row in (*damaged, *unscrubbed)],
             empty="nothing is damaged" + (f"; {plural(done.found, 'damage')} found and repaired" if done.found else ""),
         )
         if done.failed:
             click.echo(f"{plural(done.failed, 'log')} could not be read; the log of the broker says why", err=True)
-    context.exit(1 if damaged or done.failed else 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Scrubbed:
-    """The final progress of the brokers' scrubbers, and the remaining damage."""
-
-    progress: list[ScrubResponse]
-    log_dirs: list[LogDirsResponse]
-    found: int = 0
-    failed: int = 0
-    """How many logs could not be read to their end."""
-
-    def damaged(self, topics: Sequence[str]) -> list[dict[str, object]]:
-        rows = list[tuple[int, str, int, str]]()
-        for broker in self.log_dirs:
-            for replica in [replica for folder in broker.log_dirs for replica in folder.replicas]:
-                what = replica.damage or ("batches are lost" if replica.lost_batches else "")
-                if replica.lost_batches:
-                    what += f"; no replica has intact: {', '.join(map(str, replica.lost_batches))}"
-                rows += [(broker.broker_id, replica.topic, replica.partition, what)] if what else []
-            rows += [(broker.broker_id, lost.topic, lost.partition, lost.error) for lost in broker.offline]
-        names = ("broker", "topic", "partition", "what")
-        return [dict(zip(names, row, strict=True)) for row in sorted(rows) if not topics or row[1] in topics]
-
-
-async def _follow(client: Admin, begun: list[ScrubResponse], topics: Sequence[str]) -> _Scrubbed:
-    """Wait until the requested logs are checked, and all damage is repaired or known to be lost."""
-    brokers = [each.broker_id for each in begun]
-    now, total = begun, sum(each.bytes_left for each in begun)
-    columns = (TextColumn("scrubbing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    hidden = not sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True, emoji=False), transient=True, disable=hidden) as progress:
-        task = progress.add_task("", total=total)
-        while any(each.replicas_left for each in now):
-            await asyncio.sleep(_LOOK_S)
-            now = await client.scrub_progress(brokers)
-            progress.update(task, completed=total - sum(each.bytes_left for each in now))
-    found = sum(each.damage_found for each in now) - sum(each.damage_found for each in begun)
-    log_dirs = await client.log_dirs(brokers)
-    while found and any(_is_under_repair(broker, topics) for broker in log_dirs):
-        await asyncio.sleep(_LOOK_S)
-        log_dirs = await client.log_dirs(brokers)
-    before = {each.broker_id: each.checks_failed for each in begun}
-    failed = sum(max(0, each.checks_failed - before[each.broker_id]) for each in now)  # A broker may have restarted.
-    return _Scrubbed(now, log_dirs, found, failed)
-
-
-def _is_under_repair(broker: LogDirsResponse, topics: Sequence[str]) -> bool:
-    replicas = [replica for folder in broker.log_dirs for replica in folder.replicas]
-    wanted = [replica for replica in replicas if not topics or replica.topic in topics]
-    return any(replica.damage and not replica.lost_batches for replica in wanted)
+    if not as_json:
+        for broker in done.silent:  # It may have no replica of the topics, which would name it.
+            click.echo(f"broker {broker} does not answer: it scrubs nothing", err=True)
+    context.exit(0 if ok else 1)
 
 
 @command.command("cut")

@@ -117,7 +117,9 @@ class GroupAdmin(SecurityAdmin):
                 "POST",
                 paths.GROUP_OFFSETS,
                 timeout_ms=self._timeout_ms,
-                message=lambda: wire.groups.OffsetCommitRequest(offsets=entries),
+                message=lambda: wire.groups.commit_message(
+                    wire.groups.OffsetCommitRequest(offsets=entries), self._connection.feature_level
+                ),
             )
         except FencedError as error:
             raise InvalidRequestError(

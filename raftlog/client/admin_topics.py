@@ -7,11 +7,12 @@ from typing import Any
 
 from raftlog import wire
 from raftlog.client.admin_groups import GroupAdmin
-from raftlog.client.start_offsets import Start, ask_offset
+from raftlog.client.start_offsets import Start, ask_offset, offset_at
+from raftlog.errors import OffsetOutOfRangeError
 from raftlog.model import Isolation, Offset, TopicPartition
 from raftlog.runtime import concurrently
 from raftlog.wire import paths
-from raftlog.wire.data import HIGH_WATERMARK, DeleteRecordsBody, DeleteRecordsResponse, OffsetResponse
+from raftlog.wire.data import DeleteRecordsBody, DeleteRecordsResponse, OffsetResponse
 from raftlog.wire.metadata import ConfigValue, CreateTopicRequest, TopicInfo, TopicsResponse
 
 
@@ -141,14 +142,26 @@ class TopicAdmin(GroupAdmin):
         Args:
             topic: the topic's name.
             partition: the partition's number.
-            before: the first offset that is kept; None: delete every record below the high watermark.
+            before: the first offset that is kept; None: the high watermark at the time of the call.
 
         Raises:
             NotFoundError: the topic or the partition does not exist.
-            OffsetOutOfRangeError: the offset is above the high watermark; nothing was deleted.
-            UnknownOutcomeError: the leader has deleted the records; some followers may not have. Call it again.
+            OffsetOutOfRangeError: `before` is above the high watermark; nothing was deleted.
+            UnknownOutcomeError: the records may be deleted on some replicas only. Call it again, with a `before`:
+                without one, that call would also delete the records that were acknowledged meanwhile.
         """
+        if before is not None:
+            return await self._delete_before(topic, partition, before)
+        # Not "the high watermark": a later attempt would delete what was acknowledged after an earlier one.
+        end = await offset_at(self._connection, TopicPartition(topic, partition), "latest")
+        try:
+            return await self._delete_before(topic, partition, end)
+        except OffsetOutOfRangeError:  # The high watermark of a new leader was lower, or it lost records.
+            later_end = await offset_at(self._connection, TopicPartition(topic, partition), "latest")
+            return await self._delete_before(topic, partition, min(end, later_end))
+
+    async def _delete_before(self, topic: str, partition: int, offset: Offset) -> Offset:
         path = paths.fill(paths.DELETE_RECORDS, topic=topic, partition=partition)
-        body = DeleteRecordsBody(before_offset=HIGH_WATERMARK if before is None else before)
+        body = DeleteRecordsBody(before_offset=offset)
         answer = await self._connection.at_leader(DeleteRecordsResponse, "POST", topic, partition, path, message=body)
         return answer.log_start_offset

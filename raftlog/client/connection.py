@@ -112,11 +112,16 @@ class Connection:
         return list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
 
     def forget_leader_of(self, topics: Iterable[str]) -> None:
-        """Mark the metadata of some topics as stale: it is refreshed before the next use."""
+        """Mark the metadata of some topics as wrong: it is refreshed before the next use."""
         for topic in topics:
             self._refreshed_at.pop(topic, None)
 
+    def must_refresh(self, topic: str) -> bool:
+        """Return whether a topic's metadata may not be used before a refresh: it is wrong, or was never asked for."""
+        return topic not in self._refreshed_at
+
     def is_stale(self, topic: str, *, max_age_s: float = METADATA_MAX_AGE_S) -> bool:
+        """Return whether a topic's metadata is to be refreshed: it is old, or `must_refresh`."""
         age = asyncio.get_running_loop().time() - self._refreshed_at.get(topic, float("-inf"))
         return age > max_age_s
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from raftlog.client.consumer_commits import ConsumerCommits
 from raftlog.client.consumer_options import ConsumerOptions, OutOfRange, Reset
 from raftlog.client.consumer_polling import left_ms
+from raftlog.client.iterations import Iteration, Iterations
 from raftlog.client.metrics import ConsumerMetrics, GroupCounters, Percentiles
 from raftlog.client.offsets import OffsetAndMetadata
 from raftlog.client.options import defaults_of, known_options, require_at_least
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Consumer", "OffsetAndMetadata", "OutOfRange", "Reset", "Start"]
 
 ITERATION_WAIT_MS = 60_000
+CLOSING_TURNS = 10
+"""Each generator around a loop takes two turns of the event loop to close."""
 
 
 class Consumer(ConsumerCommits):
@@ -76,7 +79,8 @@ class Consumer(ConsumerCommits):
         fetch_min_bytes: a broker answers a fetch once it has so many bytes.
         fetch_max_bytes: the most bytes of one answer; a single larger batch is returned all the same.
         partition_max_bytes: the most bytes of one partition in one answer; a single larger batch is returned, too.
-        request_timeout_ms: how long one call of a broker or a coordinator may take, attempts included.
+        request_timeout_ms: how long one call of a broker or a coordinator may take, attempts included. After as long, a
+            fetch whose answers cannot be read (from a proxy, or too large) is an error.
         client_rack: the consumer's rack: it reads from in-sync replicas in the same rack, if there are any.
         dial: for each address as brokers announce it (`host:port`), the address to connect to instead.
         security: TLS files and credentials; None: those of the environment (`raftlog.Security.from_environment`).
@@ -129,8 +133,9 @@ class Consumer(ConsumerCommits):
         # Records whose processing raised must be read again, so their offsets are not committed.
         await self._close(commit=error is None)
 
-    def __aiter__(self) -> Self:
-        return self
+    def __aiter__(self) -> AsyncIterator[Record]:
+        """Begin a loop. Only one task may have one under way: that of another task raises InvalidRequestError."""
+        return _Loop(self, self._iterations)
 
     async def __anext__(self) -> Record:
         """Return the next record, however long that takes.
@@ -204,7 +209,7 @@ class Consumer(ConsumerCommits):
                 fetch = await self._next_completed(max_wait_ms, all_ready=True)
                 if self._reader.ready:  # An iteration was left: the records that it did not return are fetched again.
                     first = self._reader.ready[0]
-                    self._reader.begin({TopicPartition(first.topic, first.partition): first.offset})
+                    self._reader.move_back({TopicPartition(first.topic, first.partition): first.offset})
                     continue
                 table = self._reader.take_arrow(fetch)
                 if table.num_rows or fetch is None:
@@ -232,6 +237,37 @@ class Consumer(ConsumerCommits):
             throttled=throttles.count,
             throttle_ms=Percentiles.of(throttles.latest_ms),
         )
+
+
+class _Loop(AsyncIterator[Record]):
+    """One `async for`."""
+
+    def __init__(self, consumer: Consumer, iterations: Iterations[asyncio.Task[Any]]) -> None:
+        self._consumer = consumer
+        self._iterations = iterations
+        self._iteration = Iteration[asyncio.Task[Any]]()
+
+    def __aiter__(self) -> AsyncIterator[Record]:  # noqa: PYI034  (two loops over it are two)
+        return aiter(self._consumer)
+
+    def __anext__(self) -> Coroutine[Any, Any, Record]:
+        task = asyncio.current_task()
+        if task is not None and not self._iterations.continues(self._iteration, task):
+            if self._iterations.is_refused(self._iteration, task):
+                return self._later()
+            self._iterations.step(self._iteration, task)
+        return self._consumer.__anext__()
+
+    async def _later(self) -> Record:
+        """Wait for a loop in a generator that was left: the event loop closes it, some turns later."""
+        task = asyncio.current_task()
+        assert task is not None
+        for _ in range(CLOSING_TURNS):
+            await asyncio.sleep(0)
+            if not self._iterations.is_refused(self._iteration, task):
+                break
+        self._iterations.step(self._iteration, task)
+        return await self._consumer.__anext__()
 
 
 _DEFAULTS = defaults_of(Consumer.__init__)

@@ -47,6 +47,9 @@ class ConsumerCommits(ConsumerPositions):
             FencedError: the membership has ended, or another member has one of the partitions. That member goes on from
                 the last commit. Nothing of that partition was committed.
             UnknownOutcomeError: no answer came, or an error after an attempt without an answer; the commit may count.
+            NotFoundError: a topic or a partition does not exist, or the topic was deleted and created again since its
+                records were read (UNKNOWN_TOPIC_ID). Nothing of that partition was committed. The consumer goes on in
+                the new topic by `auto_offset_reset`.
             RetriableError: the coordinator cannot be reached; commit again.
             InvalidRequestError: this consumer is closed or has no group, or an offset is wrong.
         """
@@ -77,7 +80,7 @@ class ConsumerCommits(ConsumerPositions):
         answer = await self._require_group().commits.committed(wanted)
         return {
             TopicPartition(item.topic, item.partition): OffsetAndMetadata(
-                offset=item.offset, metadata=item.metadata, leader_epoch=item.leader_epoch
+                offset=item.offset, metadata=item.metadata, leader_epoch=item.leader_epoch, topic_id=item.topic_id
             )
             if item.offset >= 0
             else None

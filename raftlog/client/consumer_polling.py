@@ -7,10 +7,11 @@ import logging
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, nullcontext
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raftlog.client.completed_fetch import CompletedFetch
 from raftlog.client.consumer_options import ConsumerOptions
+from raftlog.client.iterations import Iterations
 from raftlog.client.loop_affinity import LoopAffinity
 from raftlog.errors import InvalidRequestError, RetriableError
 from raftlog.runtime import close_all
@@ -36,6 +37,9 @@ class ConsumerPolling:
         self._group = options.group_session(self._connection, self._reader)
         self._started = self._closed = self._busy = False
         self._starting = asyncio.Lock()
+        self._iterations: Iterations[asyncio.Task[Any]] = Iterations(
+            "task", lambda task: repr(task.get_name()), asyncio.Task.done
+        )
 
     async def _close(self, *, commit: bool) -> None:
         if self._closed:

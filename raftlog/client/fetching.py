@@ -16,12 +16,13 @@ from raftlog.client.fetch_position import REPLICA_AVOIDED_S, FetchPosition
 from raftlog.client.fetch_spans import note_failure, note_fetch
 from raftlog.client.metrics import FetchCounters
 from raftlog.client.unexpected import explained
+from raftlog.client.unreadable_answers import UnreadableAnswers
 from raftlog.errors import CorruptBatchError, InvalidRequestError, RaftlogError, with_request_of
-from raftlog.model import NO_LEADER_EPOCH, Address, Isolation, LeaderEpoch, Offset, TopicPartition
+from raftlog.model import NO_LEADER_EPOCH, Address, Isolation, LeaderEpoch, Offset, TopicId, TopicPartition
 from raftlog.runtime import Tasks
 from raftlog.wire import paths
 from raftlog.wire.codec import split_parts
-from raftlog.wire.data import FetchRequest, FetchResponse, FetchResult
+from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchRequest, FetchResponse, FetchResult
 
 _log = logging.getLogger(__name__)
 ANSWER_MARGIN_MS = 5_000
@@ -66,6 +67,7 @@ class Fetcher:
     _refused: RaftlogError | None = field(init=False, default=None)
     """A metadata error that a retry does not fix; `wait` raises it."""
     _in_flight: dict[Address, asyncio.Task[None]] = field(init=False, default_factory=dict)
+    _unreadable: UnreadableAnswers = field(init=False, default_factory=UnreadableAnswers)
     _arrived: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _tasks: Tasks = field(init=False, default_factory=lambda: Tasks("consumer"))
 
@@ -79,12 +81,14 @@ class Fetcher:
         offset: Offset,
         last_epoch: LeaderEpoch = NO_LEADER_EPOCH,
         *,
+        topic_id: TopicId = "",
         check_crcs: bool = False,
     ) -> None:
         """Fetch from another offset; batches fetched ahead are dropped.
 
         Args:
             last_epoch: the leader epoch of the record before `offset`, to detect its truncation (KIP-320).
+            topic_id: the id of the topic that the offset is of; empty: of the topic as the metadata has it now.
             check_crcs: the broker must verify each batch before it sends it.
         """
         before = self.positions.get(partition)
@@ -93,27 +97,40 @@ class Fetcher:
                 # It may long-poll at the old offset. A task that is cancelled before it starts runs no `finally`.
                 self._in_flight.pop(address).cancel()
                 self._arrived.set()
-        self._move(partition, offset, last_epoch, check_crcs=check_crcs)
+        self._move(partition, offset, last_epoch, topic_id, check_crcs=check_crcs)
 
     def pause(self, partition: TopicPartition, offset: Offset, last_epoch: LeaderEpoch) -> None:
         """Fetch a partition no more, and after the pause from `offset`; a fetch in flight goes on for the others."""
         self.paused.add(partition)
-        self._move(partition, offset, last_epoch)
+        self._move(partition, offset, last_epoch, self.topic_id(partition))
+
+    def topic_id(self, partition: TopicPartition) -> TopicId:
+        """Return the id of the topic that a position is of; empty: it is not known yet."""
+        position = self.positions.get(partition)
+        return "" if position is None else position.topic_id
 
     def _move(
-        self, partition: TopicPartition, offset: Offset, last_epoch: LeaderEpoch, *, check_crcs: bool = False
+        self,
+        partition: TopicPartition,
+        offset: Offset,
+        last_epoch: LeaderEpoch,
+        topic_id: TopicId,
+        *,
+        check_crcs: bool = False,
     ) -> None:
         """Set a position. What a fetch in flight brings for an earlier one is dropped, and what was fetched ahead."""
-        self._drop_ahead(partition)
-        self.positions[partition] = FetchPosition(offset, last_epoch, self._topic_id(partition), check_crcs=check_crcs)
+        self.drop_ahead(partition)
+        topic_id = topic_id or self._topic_id(partition)
+        self.positions[partition] = FetchPosition(offset, last_epoch, topic_id, check_crcs=check_crcs)
 
     def forget(self, partition: TopicPartition) -> None:
         """Stop fetching a partition; batches fetched ahead or in flight are dropped."""
-        self._drop_ahead(partition)
+        self.drop_ahead(partition)
         self.positions.pop(partition, None)
         self.paused.discard(partition)
 
-    def _drop_ahead(self, partition: TopicPartition) -> None:
+    def drop_ahead(self, partition: TopicPartition) -> None:
+        """Drop what was fetched ahead of a partition."""
         self.completed = deque(fetch for fetch in self.completed if fetch.partition != partition)
         self.failures = deque(failure for failure in self.failures if failure.partition != partition)
 
@@ -157,8 +174,9 @@ class Fetcher:
             return
         for fetch in ending:
             fetch.ends_answer = False
-        if any(self.connection.is_stale(topic) for topic in self._topics()):
+        if any(self.connection.must_refresh(topic) for topic in self._topics()):
             return  # A metadata refresh may take long, and must not delay the batches that are ready.
+        self._refresh()
         self._start_fetches(count)
         await asyncio.sleep(0)  # Sends the requests even if the application never awaits.
 
@@ -211,8 +229,8 @@ class Fetcher:
         unread, leaderless = set[Address](), set[str]()
         wanted: dict[Address, dict[TopicPartition, FetchPosition]] = defaultdict(dict)
         for partition, position in self.positions.items():
-            if partition in failed or self.connection.is_stale(partition.topic):
-                continue  # A refresh of its metadata is under way.
+            if partition in failed or self.connection.must_refresh(partition.topic):
+                continue  # A refresh of its metadata is under way. One that is only old is used meanwhile.
             if self._was_recreated(partition, position):
                 continue
             address = position.replica_now() or self.connection.leader(*partition)
@@ -226,7 +244,17 @@ class Fetcher:
         for address, requested in wanted.items():
             if address in unread or self.connection.session.throttles.left_s(address) > 0:
                 continue
-            self._in_flight[address] = self._tasks.spawn(self._ask(address, requested), name=f"fetch from {address}")
+            asking = self._ask(address, self._first_of(requested))
+            self._in_flight[address] = self._tasks.spawn(asking, name=f"fetch from {address}")
+
+    def _first_of(self, requested: dict[TopicPartition, FetchPosition]) -> dict[TopicPartition, FetchPosition]:
+        """Return as many as one request may have. They take turns with the others, also if they have no records."""
+        if len(requested) <= MAX_REQUEST_PARTITIONS:
+            return requested
+        first = dict(islice(requested.items(), MAX_REQUEST_PARTITIONS))
+        for partition in first:
+            self.positions[partition] = self.positions.pop(partition)
+        return first
 
     async def _ask(self, address: Address, requested: Mapping[TopicPartition, FetchPosition]) -> None:
         """Fetch from one broker. Any of the partitions may be forgotten meanwhile, even before this starts."""
@@ -252,6 +280,7 @@ class Fetcher:
             self.counters.bytes += sum(len(part) for part in parts)
             before = len(self.completed)
             is_whole = self._take_all(requested, response, parts)
+            self._unreadable.on_answer(address)
             taken_s = asyncio.get_running_loop().time() - started
             if len(self.completed) > before and tracing.tracer() is not None:
                 note_fetch(address, taken_s, islice(self.completed, before, None))
@@ -261,20 +290,36 @@ class Fetcher:
                 await asyncio.sleep(rest_s)
         except Exception as raised:  # noqa: BLE001  (the callers that wait get it)
             error = explained(raised, f"the fetch from {address}", RaftlogError)
-            self.counters.failed += 1
-            note_failure(address, asyncio.get_running_loop().time() - started, requested, error)
-            led = [partition for partition, position in requested.items() if not position.leave_replica()]
-            if not error.retriable and not isinstance(error, transport.PeerAnswerError):  # Perhaps a proxy's page.
-                named = _with_option_name(error)
-                self.failures.extend(Failure(partition, named) for partition in led if partition in self.positions)
-                return
-            self.connection.forget_leader_of(dict.fromkeys(partition.topic for partition in led))
-            await asyncio.sleep(max(RETRY_REST_S, self.connection.session.throttles.left_s(address)))
+            taken_s = asyncio.get_running_loop().time() - started
+            note_failure(address, taken_s, requested, error)
+            await asyncio.sleep(self._after_failure(address, requested, error, taken_s))
         finally:
             self.counters.latency_ms.append(1000 * (taken_s or asyncio.get_running_loop().time() - started))
             if self._in_flight.get(address) is asyncio.current_task():
                 del self._in_flight[address]  # After a seek, another task may be registered.
             self._arrived.set()
+
+    def _after_failure(
+        self, address: Address, requested: Mapping[TopicPartition, FetchPosition], error: RaftlogError, taken_s: float
+    ) -> float:
+        """Have the application handle the error of a fetch, or the next fetch follow; return the pause in seconds."""
+        self.counters.failed += 1
+        rest_s = max(RETRY_REST_S, self.connection.session.throttles.left_s(address))
+        led = [partition for partition, position in requested.items() if not position.leave_replica()]
+        is_unreadable = isinstance(error, transport.PeerAnswerError)  # Perhaps a proxy's page.
+        if is_unreadable:
+            limit_ms = self.connection.timeout_ms
+            is_fatal = self._unreadable.on_error(address, error, took_s=taken_s + rest_s, limit_ms=limit_ms)
+        else:
+            is_fatal = not error.retriable
+        if is_fatal:
+            named = _with_option_name(error)
+            self.failures.extend(Failure(partition, named) for partition in led if partition in self.positions)
+            self._arrived.set()
+            if not is_unreadable:
+                return 0.0
+        self.connection.forget_leader_of(dict.fromkeys(partition.topic for partition in led))
+        return rest_s
 
     def _request(self, requested: Mapping[TopicPartition, FetchPosition]) -> FetchRequest:
         return FetchRequest(

@@ -6,14 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from raftlog import transport
 from raftlog.client.group_member import GroupMember
 from raftlog.client.metrics import GroupCounters
-from raftlog.client.offsets import OffsetAndMetadata, on_the_wire, with_epochs
+from raftlog.client.offsets import OffsetAndMetadata, as_read, on_the_wire
 from raftlog.client.reader import PartitionReader
+from raftlog.client.recreated_topics import final_errors
 from raftlog.client.turns import Turn, Turns
 from raftlog.client.unexpected import explained
 from raftlog.errors import ErrorCode, FencedError, OverloadedError, RaftlogError, RetriableError, UnknownOutcomeError
@@ -27,6 +28,7 @@ from raftlog.wire.groups import (
     OffsetFetchResponse,
     OffsetResults,
     by_topic,
+    commit_message,
 )
 
 _log = logging.getLogger(__name__)
@@ -34,6 +36,8 @@ T = TypeVar("T")
 EPOCH_WAIT_S = 1.0
 """How long a commit waits for the heartbeat that brings the epoch it lacks, before it asks again."""
 RETRY_S = 0.1
+MAX_OFFSETS = 10_000
+"""The most partitions of one request: coordinators refuse more."""
 MAX_WAITING = 1_000
 """The most commits in the background."""
 LAST_COMMITS_S = 5.0
@@ -46,6 +50,8 @@ class _Commit:
     turn: Turn
     deadline: float
     """Loop time."""
+    joins: int
+    """`Membership.joins` when it was asked for."""
 
 
 class GroupCommits:
@@ -81,7 +87,9 @@ class GroupCommits:
         known = self._reader.positions
         return {
             partition: OffsetAndMetadata(
-                offset=known[partition], leader_epoch=self._reader.epochs.get(partition, NO_LEADER_EPOCH)
+                offset=known[partition],
+                leader_epoch=self._reader.epochs.get(partition, NO_LEADER_EPOCH),
+                topic_id=self._reader.fetcher.topic_id(partition),
             )
             for partition in partitions
             if partition in known and self._committed.get(partition) != known[partition]
@@ -150,7 +158,8 @@ class GroupCommits:
         for partition in offsets:
             self._committed.pop(partition, None)  # Unknown until the commit is answered.
         deadline = asyncio.get_running_loop().time() + self._timeout_s
-        return _Commit(with_epochs(offsets, self._reader.epochs_read), self._turns.take(), deadline)
+        entries = as_read(offsets, self._reader.epochs_read)
+        return _Commit(entries, self._turns.take(), deadline, self._membership.joins)
 
     async def _quietly(self, commit: _Commit) -> None:
         try:
@@ -195,7 +204,30 @@ class GroupCommits:
             ) from None
 
     async def _commit(self, commit: _Commit) -> None:
-        offsets, doubts = commit.offsets, list[RaftlogError]()
+        left, doubts = dict(commit.offsets), list[RaftlogError]()
+        while True:
+            failed = dict[TopicPartition, RaftlogError]()
+            for listed in _shares(left):
+                part = {partition: left[partition] for partition in listed}
+                failed |= await self._attempt(replace(commit, offsets=part), doubts)
+            final = await final_errors(self._reader.connection, left, failed) if failed else {}
+            for partition, error in final.items():
+                if error.code is ErrorCode.UNKNOWN_TOPIC_ID:
+                    self._reader.drop_recreated(partition)
+            for error in final.values() or (failed.values() if self._is_late(commit) else ()):
+                raise _refused(error, doubts)
+            if not failed:
+                return
+            left = {partition: left[partition] for partition in failed}
+            await asyncio.sleep(RETRY_S)
+
+    @staticmethod
+    def _is_late(commit: _Commit) -> bool:
+        return asyncio.get_running_loop().time() >= commit.deadline
+
+    async def _attempt(self, commit: _Commit, doubts: list[RaftlogError]) -> dict[TopicPartition, RaftlogError]:
+        """Send a commit; return the errors of the partitions that were refused."""
+        offsets = commit.offsets
         try:
             answer = await self._ask(commit, doubts.append)
         except FencedError as error:
@@ -208,15 +240,17 @@ class GroupCommits:
             )
         if self._turns.is_last(commit.turn):  # A later commit may move the offset back.
             self._committed |= {partition: offsets[partition].offset for partition in results if not results[partition]}
-        for failure in results.values():
-            if failure is not None:
-                raise _refused(failure.to_error(), doubts)
+        return {partition: failure.to_error() for partition, failure in results.items() if failure is not None}
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> list[CommittedOffset]:
         """Return the group's committed offsets, once no open transaction has pending offsets for them."""
+        deadline = asyncio.get_running_loop().time() + self._timeout_s
+        shares = _shares(partitions) or [[]]
+        return [offset for share in shares for offset in await self._committed_of(share, deadline)]
+
+    async def _committed_of(self, partitions: Iterable[TopicPartition], deadline: float) -> list[CommittedOffset]:
         wanted = by_topic(partitions)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timeout_s
         while True:
             answer = await self._persist(
                 OffsetFetchResponse,
@@ -240,12 +274,22 @@ class GroupCommits:
         if self._membership.phase != "member":
             raise self._membership.error or FencedError("not a member yet", code=ErrorCode.UNKNOWN_MEMBER_ID)
         entries = on_the_wire(commit.offsets)
+
+        def message() -> object:
+            if commit.joins != self._membership.joins:  # Other members may have read on and committed meanwhile.
+                raise FencedError(
+                    "the commit is not sent: it was asked for before the member lost its membership and joined again",
+                    code=ErrorCode.UNKNOWN_MEMBER_ID,
+                )
+            request = OffsetCommitRequest(
+                offsets=entries, member_id=self._membership.member_id, member_epoch=self._membership.epoch
+            )
+            return commit_message(request, self._reader.connection.feature_level)
+
         return await self._persist(
             OffsetResults,
             paths.GROUP_OFFSETS,
-            lambda: OffsetCommitRequest(
-                offsets=entries, member_id=self._membership.member_id, member_epoch=self._membership.epoch
-            ),
+            message,
             commit.deadline,
             on_doubt,
         )
@@ -280,6 +324,12 @@ class GroupCommits:
                 await self._member.changed()
         if self._membership.phase != "member":
             raise self._membership.error or FencedError("not a member any more", code=ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def _shares(partitions: Iterable[TopicPartition]) -> list[list[TopicPartition]]:
+    """Return partitions in lists that fit into one request each."""
+    listed = list(partitions)
+    return [listed[at : at + MAX_OFFSETS] for at in range(0, len(listed), MAX_OFFSETS)]
 
 
 def _refused(error: RaftlogError, doubts: Sequence[RaftlogError]) -> RaftlogError:

@@ -53,6 +53,8 @@ class GroupMember:
         """Consecutive refusals, for the backoff of a member that rejoins again and again."""
         self._refusal: RaftlogError | None = None
         """The error of the last failed heartbeat."""
+        self._join_in_doubt = False
+        """Whether the coordinator may have a join that it has not answered."""
         self._tasks = Tasks("group member")
 
     async def start(self, *, timeout_ms: int) -> None:
@@ -99,16 +101,15 @@ class GroupMember:
         """Stop the heartbeats and leave the group; if the coordinator does not answer, the session times out."""
         try:
             await close_all(self._tasks.close, self._end_keepalive)
-            if self.membership.phase == "member" or self._may_have_joined:
+            if self._may_be_member:
                 await self._send_leave(for_good=for_good)
         finally:
             self._changed.set()
 
     @property
-    def _may_have_joined(self) -> bool:
-        """Whether the coordinator may have a join that was cut off; else it would keep the member for a session."""
-        refused = isinstance(self._refusal, (UnreachableError, InvalidRequestError))
-        return self.membership.phase == "joining" and self.membership.sent > 0 and not refused
+    def _may_be_member(self) -> bool:
+        """Whether the coordinator may count this as a member: without a leave it would do so for a session."""
+        return self.membership.phase == "member" or (self.membership.phase == "joining" and self._join_in_doubt)
 
     async def _end_keepalive(self) -> None:
         self._keepalive.beat(None)
@@ -167,6 +168,8 @@ class GroupMember:
         """Send one heartbeat and wait until the next is due; return whether it was answered."""
         loop = asyncio.get_running_loop()
         started, request = loop.time(), self.membership.request()
+        was_in_doubt = self._join_in_doubt
+        self._join_in_doubt = was_in_doubt or self.membership.phase == "joining"
         self._wake.clear()
         call = asyncio.ensure_future(
             self.link.call(
@@ -181,11 +184,15 @@ class GroupMember:
             if not await self._answered(call, may_interrupt=request.max_wait_ms > 0):
                 return False
             response = await call
+        except (UnreachableError, InvalidRequestError):  # This attempt joined no group; an earlier one may have.
+            self._join_in_doubt = was_in_doubt
+            raise
         finally:
             call.cancel()
             await asyncio.wait([call])  # Not `await call`: its cancellation could not be told from that of this task.
             if not call.cancelled():
                 call.exception()  # It is noted where the response is awaited.
+        self._join_in_doubt = False
         if self.membership.on_response(response):
             self._notify()
             return True
@@ -245,10 +252,11 @@ class GroupMember:
             code=ErrorCode.UNKNOWN_MEMBER_ID,
         )
         _log.warning("%s", error.message)
-        was_member = self.membership.phase == "member"
+        may_be_member = self._may_be_member
         self.membership.lose(error)
+        self._join_in_doubt = False
         self._notify()
-        if was_member:
+        if may_be_member:
             await self._send_leave(for_good=True)
 
     async def _send_leave(self, *, for_good: bool) -> None:

@@ -18,6 +18,7 @@ from raftlog.client.group_member import GroupMember
 from raftlog.client.metrics import GroupCounters
 from raftlog.client.offsets import OffsetAndMetadata
 from raftlog.client.reader import PartitionReader
+from raftlog.client.recreated_topics import require_present
 from raftlog.client.start_offsets import Start
 from raftlog.errors import (
     FencedError,
@@ -25,7 +26,7 @@ from raftlog.errors import (
     OffsetOutOfRangeError,
     RetriableError,
 )
-from raftlog.model import LeaderEpoch, Offset, TopicPartition
+from raftlog.model import LeaderEpoch, Offset, TopicId, TopicPartition
 from raftlog.runtime import Tasks, close_all
 
 _log = logging.getLogger(__name__)
@@ -135,7 +136,7 @@ class GroupSession:
     @property
     def waits_to_take(self) -> bool:
         """Whether new partitions wait because their start offsets could not be found a moment ago."""
-        return self._now_s() < self._take_again_s and self.membership.owned <= self.membership.target
+        return self._now_s() < self._take_again_s and not self.membership.to_revoke
 
     @property
     def has_due_work(self) -> bool:
@@ -155,10 +156,10 @@ class GroupSession:
         if self.membership.phase == "lost":
             await self._uncancelled(self._lose())
         while self.membership.reconciling and not self.waits_to_take:
-            if revoked := self.membership.owned - self.membership.target:
+            if revoked := self.membership.to_revoke:
                 await self._uncancelled(self._give_up(revoked))
             else:
-                await self._uncancelled(self._take(self.membership.target - self.membership.owned), assigning=True)
+                await self._uncancelled(self._take(self.membership.to_take), assigning=True)
         if self.has_due_work and self.membership.phase == "member":
             self._note_commit()
             self.commits.commit_automatically()
@@ -209,7 +210,7 @@ class GroupSession:
         deadline = self._now_s() + TAKE_S
         try:
             async with asyncio.timeout_at(deadline):
-                offsets, epochs, missing = await self._committed_starts(added)
+                offsets, epochs, topic_ids, missing = await self._committed_starts(added)
         except FencedError as error:
             if error.code not in FENCED:
                 raise
@@ -225,7 +226,7 @@ class GroupSession:
             self._take_again_s, self._take_failed = 0.0, False
         offsets |= found
         still = {partition: offset for partition, offset in offsets.items() if partition in self.membership.target}
-        self._reader.begin(still, epochs)
+        self._reader.begin(still, epochs, topic_ids, is_chosen=False)
         self.membership.acquired(still)
         if still:
             self.counters.rebalances += 1
@@ -254,29 +255,39 @@ class GroupSession:
 
     async def starting_offsets(
         self, partitions: frozenset[TopicPartition]
-    ) -> tuple[dict[TopicPartition, Offset], dict[TopicPartition, LeaderEpoch]]:
+    ) -> tuple[dict[TopicPartition, Offset], dict[TopicPartition, LeaderEpoch], dict[TopicPartition, TopicId]]:
         """Return start offsets: the committed ones, otherwise by `auto_offset_reset`.
 
-        The second item has the leader epochs of the records before, where they were committed.
+        The other items have the leader epochs of the records before, and the topics' ids, where they were committed.
         """
-        offsets, epochs, missing = await self._committed_starts(partitions)
+        offsets, epochs, topic_ids, missing = await self._committed_starts(partitions)
         if missing and self._options.reset is not None:
             offsets |= await self._reader.offsets(missing, self._options.reset)
-        return offsets, epochs
+        return offsets, epochs, topic_ids
 
     async def _committed_starts(
         self, partitions: frozenset[TopicPartition]
-    ) -> tuple[dict[TopicPartition, Offset], dict[TopicPartition, LeaderEpoch], frozenset[TopicPartition]]:
-        """Return the committed offsets, their leader epochs, and the partitions without one.
+    ) -> tuple[
+        dict[TopicPartition, Offset],
+        dict[TopicPartition, LeaderEpoch],
+        dict[TopicPartition, TopicId],
+        frozenset[TopicPartition],
+    ]:
+        """Return the committed offsets, their leader epochs, their topics' ids, and the partitions without one.
 
         Raises:
             OffsetOutOfRangeError: one has none, and `auto_offset_reset` is none.
+            StaleRouteError: UNKNOWN_TOPIC_ID, one is of a topic that the metadata does not have so.
         """
         offsets: dict[TopicPartition, Offset] = {}
         epochs: dict[TopicPartition, LeaderEpoch] = {}
+        topic_ids: dict[TopicPartition, TopicId] = {}
         for item in await self.commits.committed(sorted(partitions)):  # Sets have another order in each process.
             if item.offset >= 0 and (partition := TopicPartition(item.topic, item.partition)) in partitions:
                 offsets[partition], epochs[partition] = item.offset, item.leader_epoch
+                topic_ids[partition] = item.topic_id
+        if named := {partition.topic: topic_id for partition, topic_id in topic_ids.items() if topic_id}:
+            await require_present(self._reader.connection, named)
         self.commits.note_committed(offsets)
         missing = partitions - offsets.keys()
         if missing and self._options.reset is None:
@@ -284,7 +295,7 @@ class GroupSession:
                 f"group {self.group_id!r} has committed no offset of {', '.join(map(str, sorted(missing)))}, and "
                 "auto_offset_reset is none: commit one, or choose where to begin"
             )
-        return offsets, epochs, missing
+        return offsets, epochs, topic_ids, missing
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         listed = list(partitions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from raftlog.client.connection import Connection
@@ -12,8 +13,10 @@ from raftlog.client.unexpected import explained
 from raftlog.errors import InvalidRequestError, NotFoundError, RaftlogError, RetriableError
 from raftlog.model import TopicPartition
 from raftlog.runtime import Tasks
+from raftlog.wire.metadata import TopicInfo
 
 RETRY_S = 0.2
+_log = logging.getLogger(__name__)
 
 
 class ManualAssignment:
@@ -28,10 +31,13 @@ class ManualAssignment:
     ) -> None:
         self._connection = connection
         self._reader = reader
+        reader.drop_vanished = self.drop_vanished
         self._topics = topics
         self._partitions = partitions
         self._counts: dict[str, int] = {}
         """The partition count of each topic at the last look."""
+        self._compared: dict[str, TopicInfo] = {}
+        """The metadata of each topic that has every partition that is read."""
         self._beginning: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._failure: RaftlogError | None = None
@@ -70,14 +76,39 @@ class ManualAssignment:
         """Start a background task that reads added partitions from their first record, if a topic may have grown.
 
         Raises:
-            NotFoundError: a topic was deleted.
+            NotFoundError: a topic was deleted; or see `drop_vanished`.
         """
+        self.drop_vanished()
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
         is_looking = self._looking is not None and not self._looking.done()
         if self._partitions is None and not is_looking and any(map(self._may_have_grown, self._topics)):
             self._looking = self._tasks.spawn(self._look(), name="look for partitions")
+
+    def drop_vanished(self) -> None:
+        """Read no longer the partitions that a topic lacks since it was created again.
+
+        Raises:
+            NotFoundError: the application asked for these partitions by their numbers.
+        """
+        for topic in self._topics:
+            info = self._connection.cached_topic(topic)
+            if info is None or info is self._compared.get(topic):
+                continue
+            count = len(info.partitions)
+            vanished = sorted(at for at in self._reader.positions if at.topic == topic and at.partition >= count)
+            if vanished and self._partitions is not None:
+                raise NotFoundError(
+                    f"topic {topic!r} has partitions 0 to {count - 1} now, not {vanished[0].partition}: it was deleted "
+                    "and created again; make another consumer with partitions that it has"
+                )
+            self._compared[topic] = info
+            if not vanished:
+                continue
+            self._reader.end(vanished)
+            listed = ", ".join(map(str, vanished))
+            _log.warning("topic %s was created again with %d partitions; no longer read: %s", topic, count, listed)
 
     def _may_have_grown(self, topic: str) -> bool:
         info = self._connection.cached_topic(topic)

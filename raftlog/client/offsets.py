@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from raftlog import wire
 from raftlog.client.arguments import offset_argument, partition_argument, require_offsets
 from raftlog.client.core.epochs_read import EpochsRead
-from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from raftlog.wire.groups import CommitOffset
@@ -26,6 +26,9 @@ class OffsetAndMetadata:
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
     """The leader epoch of the record before the offset; -1: unknown. A member that continues here detects by it
     whether that record was truncated."""
+    topic_id: TopicId = field(default="", repr=False, compare=False)
+    """The id of the topic that was read; empty: that of the records that the consumer has returned. The coordinator
+    refuses the offset if the topic was deleted and created again since."""
 
 
 OffsetsToCommit: TypeAlias = Mapping[tuple[str, int], Offset | OffsetAndMetadata]
@@ -48,14 +51,18 @@ def _full(chosen: Offset | OffsetAndMetadata) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset=offset_argument(chosen))
 
 
-def with_epochs(
+def as_read(
     offsets: Mapping[TopicPartition, OffsetAndMetadata], read: EpochsRead
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets with the leader epochs of the records before them, where those were read and none is given."""
+    """Return offsets with what was read, where none is given: leader epochs of the records before them, topic ids."""
     return {
-        partition: replace(chosen, leader_epoch=read.before(partition, chosen.offset))
-        if chosen.leader_epoch == NO_LEADER_EPOCH
-        else chosen
+        partition: replace(
+            chosen,
+            leader_epoch=read.before(partition, chosen.offset)
+            if chosen.leader_epoch == NO_LEADER_EPOCH
+            else chosen.leader_epoch,
+            topic_id=chosen.topic_id or read.topic_id(partition),
+        )
         for partition, chosen in offsets.items()
     }
 
@@ -69,6 +76,7 @@ def on_the_wire(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> tuple[Co
             offset=chosen.offset,
             metadata=chosen.metadata,
             leader_epoch=chosen.leader_epoch,
+            topic_id=chosen.topic_id,
         )
         for partition, chosen in sorted(offsets.items())
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from raftlog import record
@@ -15,7 +15,7 @@ from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.client.fetching import REFRESH_REST_S, Failure, Fetcher
 from raftlog.client.start_offsets import Start, offset_at
 from raftlog.errors import CorruptBatchError, ErrorCode, NotFoundError, RaftlogError, RetriableError
-from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+from raftlog.model import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicId, TopicPartition
 from raftlog.record import Record
 from raftlog.runtime import concurrently
 
@@ -53,27 +53,55 @@ class PartitionReader:
         self._ready_of = TopicPartition("", -1)
         self._ready_end: Offset = 0
         self._on_out_of_range = on_out_of_range
+        self.drop_vanished: Callable[[], None] = lambda: None
+        """Drops partitions that their topics lack, or raises; the coordinator does so for members of groups."""
 
     def begin(
-        self, offsets: Mapping[TopicPartition, Offset], epochs: Mapping[TopicPartition, LeaderEpoch] | None = None
+        self,
+        offsets: Mapping[TopicPartition, Offset],
+        epochs: Mapping[TopicPartition, LeaderEpoch] | None = None,
+        topic_ids: Mapping[TopicPartition, TopicId] | None = None,
+        *,
+        is_chosen: bool = True,
     ) -> None:
         """Add partitions, or move the positions of some.
 
         Args:
             epochs: the leader epochs of the records before the offsets, where known.
+            topic_ids: the ids of the topics that the offsets are of, where known; the others are of the topics as the
+                metadata has them now.
+            is_chosen: the application chose the offsets.
         """
         for partition, offset in offsets.items():
+            epoch, topic_id = (epochs or {}).get(partition, NO_LEADER_EPOCH), (topic_ids or {}).get(partition, "")
             self._drop_ready(partition)
-            self.positions[partition] = offset
-            self.epochs[partition] = (epochs or {}).get(partition, NO_LEADER_EPOCH)
-            self.epochs_read.begin(partition, offset, self.epochs[partition])
-            self.fetcher.seek(partition, offset, self.epochs[partition])
+            self.positions[partition], self.epochs[partition] = offset, epoch
+            self.fetcher.seek(partition, offset, epoch, topic_id=topic_id)
+            topic_id = self.fetcher.topic_id(partition)
+            self.epochs_read.begin(partition, offset, epoch, topic_id, is_chosen=is_chosen)
 
     def move(
-        self, offsets: Mapping[TopicPartition, Offset], epochs: Mapping[TopicPartition, LeaderEpoch] | None = None
+        self,
+        offsets: Mapping[TopicPartition, Offset],
+        epochs: Mapping[TopicPartition, LeaderEpoch] | None = None,
+        topic_ids: Mapping[TopicPartition, TopicId] | None = None,
     ) -> None:
         """Move the positions of the partitions that are still read; the others were given up meanwhile."""
-        self.begin({partition: offset for partition, offset in offsets.items() if partition in self.positions}, epochs)
+        still = {partition: offset for partition, offset in offsets.items() if partition in self.positions}
+        self.begin(still, epochs, topic_ids)
+
+    def move_back(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Move positions within the topics that are read: the application has not got the records from there on."""
+        self.begin(offsets, topic_ids={partition: self.fetcher.topic_id(partition) for partition in offsets})
+
+    def drop_recreated(self, partition: TopicPartition) -> None:
+        """Return no more of what was fetched of a topic that was recreated, by the metadata.
+
+        The next fetch finds that the position is not in the log.
+        """
+        info = self.connection.cached_topic(partition.topic)
+        if info is not None and self.fetcher.topic_id(partition) not in ("", info.topic_id):
+            self.fetcher.drop_ahead(partition)
 
     def end(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading some partitions; their fetched records are dropped."""
@@ -169,7 +197,7 @@ class PartitionReader:
             self._refetch(fetch, error, quietly=quietly)
             return None
         except Exception:  # A lack of memory.
-            self.fetcher.seek(partition, self.positions[partition], self.epochs[partition])
+            self._fetch_again(partition, self.positions[partition])
             raise
         self._drop_if_read(fetch)
         self._note(fetch)
@@ -185,17 +213,22 @@ class PartitionReader:
         Args:
             quietly: do not raise now; the next fetch raises if the batch is still damaged.
         """
-        self.fetcher.seek(fetch.partition, fetch.position, self.epochs[fetch.partition], check_crcs=True)
+        self._fetch_again(fetch.partition, fetch.position, check_crcs=True)
         if fetch.was_checked and not quietly:
             raise error
         _log.warning("%s: %s; asking again", fetch.partition, error.message)
+
+    def _fetch_again(self, partition: TopicPartition, offset: Offset, *, check_crcs: bool = False) -> None:
+        topic_id = self.fetcher.topic_id(partition)
+        self.fetcher.seek(partition, offset, self.epochs[partition], topic_id=topic_id, check_crcs=check_crcs)
 
     def _note(self, fetch: CompletedFetch) -> None:
         """Move the partition's position to the end of the records that were returned."""
         self.positions[fetch.partition] = fetch.position
         if fetch.leader_epoch >= 0:
             self.epochs[fetch.partition] = fetch.leader_epoch
-            self.epochs_read.read(fetch.partition, fetch.position, fetch.leader_epoch)
+            topic_id = self.fetcher.topic_id(fetch.partition)
+            self.epochs_read.read(fetch.partition, fetch.position, fetch.leader_epoch, topic_id)
 
     def keep_ready(self, records: list[Record]) -> None:
         """Store records of one partition for an iteration; `next_ready` moves the position with each."""
@@ -246,21 +279,30 @@ class PartitionReader:
         return found, late[0] if late else None
 
     async def _decide(self, failure: Failure) -> None:
+        self.drop_vanished()
+        if failure.partition not in self.positions:
+            return
         out_of_range = failure.error.code is ErrorCode.OFFSET_OUT_OF_RANGE
         if not out_of_range or self._on_out_of_range is None:
             raise failure.error
         if (diverging := failure.error.details.get("diverging_offset")) is not None:
             _log.warning("%s; continuing there", failure.error.message)
             if failure.partition in self.positions:
-                self.begin({failure.partition: min(diverging, self.positions[failure.partition])})
+                self.move_back({failure.partition: min(diverging, self.positions[failure.partition])})
             return
+        info = self.connection.cached_topic(failure.partition.topic)
+        if info is not None and failure.partition.partition >= len(info.partitions):
+            # The coordinator takes it back. If it is there again before, all its records are new.
+            self.begin({failure.partition: 0}, is_chosen=False)
+            return
+        before = self.fetcher.positions[failure.partition]
         try:
             async with asyncio.timeout(DECIDE_S):
                 (offset,) = (await self.offsets([failure.partition], self._on_out_of_range)).values()
         except TimeoutError:
             return  # The next fetch fails the same way, and is handled then.
-        if failure.partition in self.positions:
-            self.begin({failure.partition: offset})
+        if self.fetcher.positions.get(failure.partition) is before:  # Otherwise a seek or a rebalance came meanwhile.
+            self.begin({failure.partition: offset}, is_chosen=False)
 
     def _drop_ready(self, partition: TopicPartition) -> None:
         if self.ready and (self.ready[0].topic, self.ready[0].partition) == partition:

@@ -47,6 +47,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 MAX_WAIT_S = 0.1
+TURN_BATCHES = 128
+TURN_BYTES = 4 << 20
+"""The most batches, and bytes of records, that one turn of the event loop encodes (and what a partition adds to them).
+
+Encoding takes some 20 ms then, and 60 ms of batches that zstd compresses. Fewer would make the requests smaller:
+brokers share a turn's batches."""
 PRODUCER_ID = ""
 """The key of a producer id request, in place of a topic's name."""
 
@@ -149,14 +155,17 @@ class Sender:
         try:
             while not self._accumulator.empty:
                 self._wake.clear()
-                self.is_awake = False
+                self.is_awake = is_cut = False
                 try:
                     self._fail(self._accumulator.expire(_now_ms()))
-                    self._send_due(_now_ms())
+                    is_cut = self._send_due(_now_ms())
                 except Exception as error:  # noqa: BLE001  (the callers that wait get it)
                     explained(error, "sending")
                     await asyncio.sleep(MAX_WAIT_S)
-                await self._until_due()
+                if is_cut:
+                    await asyncio.sleep(0)
+                else:
+                    await self._until_due()
         finally:
             self.is_awake = False
 
@@ -180,21 +189,29 @@ class Sender:
             self._resumes_in_s = min(self._resumes_in_s, left_s)
         return left_s > 0
 
-    def _send_due(self, now_ms: int) -> None:
+    def _send_due(self, now_ms: int) -> bool:
+        """Send due batches; return whether the rest of them must wait for the event loop's next turn."""
         self._resumes_in_s = MAX_WAIT_S
         self.marker.look()
         due = self._accumulator.due(now_ms)
         if due and self._accumulator.wants_identity:
             self._ask(PRODUCER_ID, self._ask_producer_id, due)
-            return
+            return False
         routes: dict[Address, list[Routed]] = defaultdict(list)
+        batches = size = 0
         try:
-            for partition in due:
+            for at, partition in enumerate(due):
+                if batches >= TURN_BATCHES or size >= TURN_BYTES:
+                    self._accumulator.put_last(due[:at])
+                    return True
                 if (address := self._route(partition, now_ms)) is None or self._is_throttled(address):
                     continue
                 taken, failed = self._accumulator.take(partition, self._topic_id(partition), now_ms)
                 routes[address] += [(partition, batch) for batch in taken]
+                batches += len(taken)
+                size += sum(batch.size for batch in taken)
                 self._fail(failed)
+            return False
         finally:  # Batches that were taken are sent, whatever a later one fails with.
             for address, routed in routes.items():
                 for request in self._requests.share([pair for pair in routed if self._is_encoded(*pair)]):
@@ -208,10 +225,12 @@ class Sender:
     def _route(self, partition: TopicPartition, now_ms: int) -> Address | None:
         """Return the address of a partition's leader; None: a metadata request is under way, or has failed."""
         topic = partition.topic
-        if self._connection.is_stale(topic):
+        if self._connection.must_refresh(topic) or self._connection.cached_topic(topic) is None:
             waiting = [other for other in self._accumulator.partitions() if other.topic == topic]
             self._ask(topic, partial(self._connection.topic, topic), waiting)
             return None
+        if self._connection.is_stale(topic):  # It is only old, and used until it is refreshed.
+            self._ask(topic, partial(self._refresh, topic), [])
         try:
             return self._connection.cached_leader(*partition)
         except RaftlogError as error:
@@ -235,6 +254,14 @@ class Sender:
 
         self._asking.add(what)
         self._tasks.spawn(ask(), name=f"ask for {what}")
+
+    async def _refresh(self, topic: str) -> None:
+        """Refresh old metadata; an error has a pause follow, since records are sent meanwhile and ask again."""
+        try:
+            await self._connection.refresh([topic])
+        except Exception:
+            await asyncio.sleep(MAX_WAIT_S)
+            raise
 
     async def _ask_producer_id(self) -> None:
         if self._transactional_id:

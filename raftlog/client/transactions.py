@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, TypeVar
 
-from raftlog.client.connection import Connection
+from raftlog.client.connection import Connection, countdown
 from raftlog.client.coordinator_link import CoordinatorLink
 from raftlog.client.core.membership import GroupMetadata
-from raftlog.client.offsets import OffsetsToCommit, full, on_the_wire, with_epochs
+from raftlog.client.offsets import OffsetAndMetadata, OffsetsToCommit, as_read, full, on_the_wire
 from raftlog.client.producer_settings import ProducerSettings
+from raftlog.client.recreated_topics import final_errors
 from raftlog.errors import (
     ConfigError,
     ErrorCode,
@@ -27,8 +29,9 @@ from raftlog.errors import (
     TransactionInDoubtError,
     UnknownOutcomeError,
 )
+from raftlog.model import TopicPartition
 from raftlog.wire import paths
-from raftlog.wire.groups import OffsetResults
+from raftlog.wire.groups import OffsetResults, commit_message
 from raftlog.wire.transactions import (
     EndTransactionBody,
     InitTransactionsBody,
@@ -38,6 +41,7 @@ from raftlog.wire.transactions import (
 
 T = TypeVar("T")
 ATTEMPT_TIMEOUT_MS = 5_000
+RETRY_MS = 100
 State: TypeAlias = Literal["new", "beginning", "ready", "in transaction", "failed", "ending", "fenced"]
 _FENCING = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 _log = logging.getLogger(__name__)
@@ -163,18 +167,18 @@ class TransactionManager:
         """Commit a group's offsets with the transaction; see `Transaction.send_offsets`."""
         self.require_open()
         assert self._producer is not None
+        chosen = as_read(full(offsets), group.epochs_read)
         body = TransactionOffsetsBody(
             group_id=group.group_id,
             producer_id=self._producer.producer_id,
             producer_epoch=self._producer.producer_epoch,
-            offsets=on_the_wire(with_epochs(full(offsets), group.epochs_read)),
+            offsets=on_the_wire(chosen),
             member_id=group.member_id,
             member_epoch=group.member_epoch,
         )
         self._has_offsets = True
         try:
-            link = CoordinatorLink(self._connection, "group", group.group_id)
-            results = await self._persist(link, OffsetResults, paths.TRANSACTION_OFFSETS, body)
+            await self._send_offsets(chosen, body)
         except asyncio.CancelledError:
             why = "send_offsets was cancelled, so the group's offsets may be missing in the transaction"
             self.fail(UnknownOutcomeError(why))
@@ -182,9 +186,24 @@ class TransactionManager:
         except RaftlogError as error:
             self.fail(error)
             raise
-        if (refusal := next((result.error for result in results.offsets if result.error), None)) is not None:
-            self.fail(refusal.to_error())
-            raise refusal.to_error()
+
+    async def _send_offsets(
+        self, chosen: Mapping[TopicPartition, OffsetAndMetadata], body: TransactionOffsetsBody
+    ) -> None:
+        """Send offsets; once more while the coordinator does not know a topic's id that the metadata has."""
+        link, left_ms = CoordinatorLink(self._connection, "group", body.group_id), countdown(self._timeout_ms)
+        while True:
+            message = commit_message(body, self._connection.feature_level)
+            results = await self._persist(link, OffsetResults, paths.TRANSACTION_OFFSETS, message)
+            refused = {
+                TopicPartition(one.topic, one.partition): one.error.to_error() for one in results.offsets if one.error
+            }
+            if not refused:
+                return
+            final = await final_errors(self._connection, chosen, refused)
+            for error in final.values() or (refused.values() if left_ms() <= RETRY_MS else ()):
+                raise error
+            await asyncio.sleep(RETRY_MS / 1000)
 
     async def commit(self) -> None:
         """Send the queued records, and commit.
@@ -289,20 +308,18 @@ class TransactionManager:
             raise self._aborted() from error
 
     async def abort_commit(self) -> None:
-        """Abort after a commit that was cancelled.
+        """Abort after a commit that was cancelled; see `leave`.
 
         Raises:
             TransactionInDoubtError: a commit was requested, and the coordinator did not confirm an abort.
         """
-        if not self._commit_requested:
-            await asyncio.shield(self.abort(is_hurried=True))
-            return
-        if self.state == "ending":
-            try:
-                await asyncio.shield(self._abort_in_a_hurry())
-            except asyncio.CancelledError as error:
+        try:
+            await self.leave(is_hurried=True)
+        except asyncio.CancelledError as error:
+            if self._commit_requested and self._ended != "aborted":
                 raise self._in_doubt_error() from error
-        if self._ended != "aborted":
+            raise
+        if self._commit_requested and self._ended != "aborted":
             raise self._in_doubt_error()
 
     def _in_doubt_error(self) -> TransactionInDoubtError:

@@ -50,6 +50,8 @@ from raftlog.wire.producer_ids import KEY_BYTES
 _log = logging.getLogger(__name__)
 PROBE_SILENCE_MS = 800
 """After this long without a heartbeat the controller probes the broker's listener, before the session expires."""
+_STALL_MS = 200
+"""A check of sessions that is later was kept back by this controller itself: by its disk, or because it was frozen."""
 
 
 class Controller:
@@ -110,7 +112,7 @@ class Controller:
 
     async def start(self) -> None:
         self._watching = self._tasks.spawn(self._watch_sessions(), name="sessions")
-        self._tasks.spawn(self._rebalance(), name="preferred leaders")
+        self._tasks.keep(self._rebalance, name="preferred leaders")
 
     async def stop_fencing(self) -> None:
         """Judge no sessions any more, because heartbeats no longer arrive."""
@@ -251,7 +253,11 @@ class Controller:
 
     async def _watch_sessions(self) -> None:
         while True:
-            await asyncio.sleep(self._config.session_check_interval_ms / 1000)
+            loop, interval_s = asyncio.get_running_loop(), self._config.session_check_interval_ms / 1000
+            due = loop.time() + interval_s
+            await asyncio.sleep(interval_s)
+            if (late_ms := round(1000 * (loop.time() - due))) > _STALL_MS:
+                self._sessions.extend(late_ms)
             try:
                 await self._check_sessions()
             except Exception:  # noqa: BLE001  (a bug; if this task ended, no dead broker would be fenced)

@@ -268,7 +268,8 @@ class DecisionWriter:
         await asyncio.shield(self._next_read)
 
     async def _confirm(self) -> None:
-        async with self._lock.acquire(urgent=True):
+        # In turn with ordinary requests: reads that follow each other would keep those from ever being decided.
+        async with self._lock.acquire(urgent=not self._waiting):
             self._next_read = None  # A read that begins from here on needs a later commit.
             await self._commit(self._require_active(), ())
 

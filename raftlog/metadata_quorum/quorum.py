@@ -122,7 +122,7 @@ class PySyncObjQuorum:
         await self._wire.start()
         self._on_timer()
         if self._settings.scrub_interval_ms >= 0:
-            self._tasks.spawn(self._scrub(), name="quorum scrubber")
+            self._tasks.keep(self._scrub, name="quorum scrubber")
 
     async def close(self) -> None:
         """Leave the quorum; the outcome of pending proposals is unknown."""
@@ -155,7 +155,8 @@ class PySyncObjQuorum:
                 role=self._role(engine, name, now - last_response),
                 log_end_offset=index + 1,
                 last_heard_ms=-1 if last_response < 0 else int((now - last_response) * 1000),
-                max_feature_level=engine.feature_levels.get(name, 0),
+                # A voter that is silent may have been replaced by an older version since.
+                max_feature_level=engine.feature_levels.get(name, 0) if now - last_response <= UNREACHABLE_S else 0,
             )
             for name, (index, last_response) in engine.voter_states().items()
         ]

@@ -31,7 +31,7 @@ from raftlog.schema import from_plain
 from raftlog.wire.codec import decode_plain, encode_json
 
 FORMAT_VERSION = 1
-FEATURE_LEVEL = 5
+FEATURE_LEVEL = 6
 """The highest feature level that this version supports; new clusters get it."""
 KEYED_PRODUCER_IDS = 2
 """From this level on producer ids are permuted by a key: a broker without it would return wrong ids."""

@@ -21,6 +21,10 @@ class Sessions:
     def touch(self, broker: BrokerId, now_ms: int) -> None:
         self._last_contact_ms[broker] = now_ms
 
+    def extend(self, ms: int) -> None:
+        """Extend every session by the time for which this controller was blocked: heartbeats wait in its sockets."""
+        self._last_contact_ms = {broker: at + ms for broker, at in self._last_contact_ms.items()}
+
     def end(self, broker: BrokerId) -> None:
         """End a broker's session: its process has exited."""
         self._last_contact_ms.pop(broker, None)

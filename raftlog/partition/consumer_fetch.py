@@ -55,6 +55,8 @@ Prefer = Callable[[Replica, str, Offset], BrokerId | None]
 _TURN_PARTITIONS, _TURN_BYTES = 128, 8 << 20
 _BATCH_BYTES = _TURN_BYTES // MOST_BATCHES
 """A batch counts as at least so many bytes of a turn of the event loop: reading small ones takes time for each."""
+_CROWDED_S, _CROWDED_LOOKS = 0.02, 5
+"""A fetch without memory for records looks for some so often. Then it is answered without any."""
 _TURNS = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()
 """For each event loop, the lock that lets one long fetch run at a time."""
 
@@ -72,11 +74,11 @@ async def serve_fetch(
 
     Args:
         find: returns this broker's replica, whatever its role, for topic, partition and topic id.
-        space: the answer's memory, which the caller releases. Without space, partitions have no data. None: what is
-            read is sent from files.
+        space: the answer's memory, which the caller releases. Without space, partitions have no data, and the answer
+            comes soon. None: what is read is sent from files.
     """
     deadline = asyncio.get_running_loop().time() + request.max_wait_ms / 1000
-    event, notifiers = asyncio.Event(), list[Notifier]()
+    event, notifiers, crowded = asyncio.Event(), list[Notifier](), 0
     try:
         waits = await _listen(find, request, event, notifiers)
         while True:
@@ -89,6 +91,12 @@ async def serve_fetch(
                 return results
             if space is not None:
                 space.keep(0)
+            if space is not None and not most:  # No event says that there is space again.
+                crowded += 1
+                if crowded > _CROWDED_LOOKS or asyncio.get_running_loop().time() >= deadline:
+                    return results
+                await asyncio.sleep(_CROWDED_S)
+                continue
             if not await wait_until(event, deadline):
                 return results
     finally:

@@ -118,10 +118,10 @@ class DamageTracker:
         """Report until cancelled: at once, then every `RETRY_S` while unrepairable replicas are open."""
         while True:
             await self._found.wait()
-            self._found.clear()
             while self._controller is not None and (reports := self._reports()):
                 await self._send(self._controller, reports)
                 await asyncio.sleep(RETRY_S)
+            self._found.clear()  # Only now: after an exception it is looked at again.
 
     def _reports(self) -> tuple[DamagedReplica, ...]:
         reports = []

@@ -298,9 +298,9 @@ class LeaderFetcher:
 
     def _apply(self, replica: Replica, result: ReplicaFetchResult, batches: memoryview) -> bool:
         if result.error is not None:
-            return self._on_error(replica, result.error.to_error())
+            return self._on_error(replica, result.error.to_error(), batches)
         if result.diverging is not None:
-            _truncate(replica, result.diverging)
+            _truncate(replica, result.diverging, batches)
             return True
         if batches:
             self._append(replica, batches)
@@ -315,11 +315,11 @@ class LeaderFetcher:
             raise
         self._recheck_crcs.discard(key)
 
-    def _on_error(self, replica: Replica, error: RaftlogError) -> bool:
+    def _on_error(self, replica: Replica, error: RaftlogError, producers: memoryview) -> bool:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             start, end = error.details.get("log_start_offset"), error.details.get("log_end_offset")
             if isinstance(start, int) and start > replica.log.log_end_offset:
-                replica.start_over_at(start)
+                replica.start_over_as_told(start, producers)
                 return True
             if isinstance(end, int) and end < replica.log.log_end_offset:
                 replica.truncate_to(end)
@@ -373,11 +373,11 @@ def _now_ms() -> float:
     return asyncio.get_running_loop().time() * 1000
 
 
-def _truncate(replica: Replica, diverging: DivergingEpoch) -> None:
+def _truncate(replica: Replica, diverging: DivergingEpoch, producers: memoryview) -> None:
     """Truncate a log to where it may agree with the leader's, never below the leader's log start offset."""
     if diverging.epoch == NO_LEADER_EPOCH:
         # The leader has no epoch this old: retention deleted it, or it never existed. Offsets are not reused.
-        replica.start_over_at(diverging.end_offset)
+        replica.start_over_as_told(diverging.end_offset, producers)
         return
     offset = truncation_offset(
         replica.log.epochs,

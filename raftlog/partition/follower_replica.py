@@ -14,11 +14,13 @@ from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.environment import ReplicaEnvironment
 from raftlog.partition.readable_replica import ReadableReplica
+from raftlog.partition.sent_producers import received_producers
 from raftlog.partition.storage.cleaner import CleanerState
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.log_files import LogClosedError, is_of_the_disk
 from raftlog.partition.storage.producer_snapshots import plan_kept, recover_producers, remove_kept
 from raftlog.partition.storage.reserve import data_folder_of, with_reserve
+from raftlog.partition.storage.retention import remove_files
 from raftlog.partition.waiters import Notifier
 from raftlog.record import iter_batches, parse_header, parse_marker, verify_payload_crc
 from raftlog.record.batch import BatchHeader, Buffer
@@ -45,6 +47,7 @@ class FollowerReplica(ReadableReplica):
         self.replicated_offset: Offset = UNKNOWN_OFFSET
         """Every assigned replica has persisted all records below it, as the leader reported."""
         self._clock = environment.clock
+        self._tasks = environment.tasks
         self._keeping = threading.Lock()
         """Locked while a file of kept producers is written: two deletions to one offset write the same."""
 
@@ -83,7 +86,7 @@ class FollowerReplica(ReadableReplica):
         if first.base_offset < end <= first.last_offset and is_filler(first):
             return begin_at(first, end) + bytes(batches[first.batch_length :])
         if first.base_offset < end == self.log.log_start_offset:
-            self.start_over_at(first.base_offset)
+            self.start_over_at(first.base_offset, self.producers)
         return batches
 
     def truncate_to(self, offset: Offset) -> None:
@@ -95,17 +98,46 @@ class FollowerReplica(ReadableReplica):
             self.log.truncate_to(offset)
             self._after_truncation()
 
-    def start_over_at(self, offset: Offset) -> None:
-        """Remove all records and continue at `offset`: the leader's log no longer overlaps with this one."""
+    def start_over_at(self, offset: Offset, producers: ProducerStates | None = None) -> None:
+        """Remove all records and continue at `offset`: the leader's log no longer overlaps with this one.
+
+        Args:
+            producers: what is known of batches below `offset`.
+
+        Raises:
+            StorageError: the disk refused.
+        """
         _log.warning("%s: starting over at offset %d", self.assignment.topic_partition, offset)
         with self._failing_on_disk_errors():
             self.cleaned.truncated_to(0)
-            self.log.reset_to(offset)
+            try:
+                self.log.reset_to(offset, before=None if producers is None else self._keeper(offset, producers))
+            finally:
+                self._free_blocks()
         self._limit_high_watermark()
+        if producers is not None:
+            self.producers = producers
+            return
         now_ms = self._clock.wall_us() // 1000
         self.producers = ProducerStates(limits=self.producers.limits, now_ms=now_ms)
         with suppress(StorageError):  # What was kept for this very log start still holds.
             self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=now_ms)
+
+    def _free_blocks(self) -> None:
+        """Remove the files of deleted records in a worker thread: to free the blocks of large ones takes long."""
+        if not self._tasks.closed and (files := self.log.take_deleted(self._clock.wall_us())):
+            name = f"remove files of {self.log.folder.name}"
+            self._tasks.spawn(asyncio.to_thread(remove_files, files), name=name)
+
+    def start_over_as_told(self, log_start: Offset, sent: Buffer) -> None:
+        """Start over where the leader's log starts, with the producers that it sent; empty if it sent none.
+
+        Raises:
+            CorruptBatchError: they were damaged in transit, or no leader sends them; nothing was changed.
+            StorageError: the disk refused.
+        """
+        now_ms = self._clock.wall_us() // 1000
+        self.start_over_at(log_start, received_producers(sent, log_start, limits=self.producers.limits, now_ms=now_ms))
 
     def finish_starting_over(self) -> None:
         """Finish what a full disk interrupted; see `start_over_at`.
@@ -168,11 +200,15 @@ class FollowerReplica(ReadableReplica):
                 raise
 
     def _plan_kept(self, log_start: Offset) -> Callable[[], None]:
-        write = plan_kept(self.log.folder, log_start, self.producers, self._clock.wall_us() // 1000)
+        write = self._keeper(log_start, self.producers)
+        return lambda: with_reserve(data_folder_of(self.log.folder), write)
+
+    def _keeper(self, log_start: Offset, producers: ProducerStates) -> Callable[[], None]:
+        write = plan_kept(self.log.folder, log_start, producers, self._clock.wall_us() // 1000)
 
         def alone() -> None:
             with self._keeping:
-                with_reserve(data_folder_of(self.log.folder), write)
+                write()
 
         return alone
 

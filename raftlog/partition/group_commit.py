@@ -71,6 +71,11 @@ class GroupCommit:
                 self._wanted = self._waits = True
                 await asyncio.sleep(_RETRY_S)
                 continue
+            except Exception:  # noqa: BLE001  (no memory or thread: acknowledgements would wait for the next append)
+                _log.exception("%s was not synced; it is tried again", self._log.folder.name)
+                self._wanted = True
+                await asyncio.sleep(_RETRY_S)
+                continue
             self._waits = False
             self._times.observe(seconds)
             self._ends.append((end, time.perf_counter()))

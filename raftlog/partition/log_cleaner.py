@@ -76,18 +76,19 @@ class LogCleaner:
             try:
                 if (end := self._cleanable(replica)) is not None:
                     cleaned = await self._clean(replica, end) or cleaned
-            except (RaftlogError, OSError) as error:
+            except Exception as error:  # noqa: BLE001  (too little memory, or a bug: the cleaner must go on)
                 self._give_up(replica, error)
                 return False
         return cleaned
 
-    def _give_up(self, replica: Replica, error: RaftlogError | OSError) -> None:
+    def _give_up(self, replica: Replica, error: Exception) -> None:
         """Skip a log for a while; report a disk failure if it has failed. Unfinished files are discarded."""
         if isinstance(replica.log.failure, LogClosedError):
             return  # Another replica may own its files by now, or they were deleted.
         if isinstance(error, CorruptBatchError):
             replica.note_damage(replica.log.log_start_offset, error.message)
-        _log.warning("%s cannot be compacted: %s", replica.assignment.topic_partition, error)
+        said = error if isinstance(error, RaftlogError | OSError) else repr(error)
+        _log.warning("%s cannot be compacted: %s", replica.assignment.topic_partition, said, exc_info=said is not error)
         rest_ms = _REST_BACKOFFS * self._settings.backoff_ms
         self._retry_at_ms[replica.assignment.key] = self._clock.monotonic_ms() + rest_ms
         failed = replica.log.failure is not None or isinstance(error, FailedSyncError)

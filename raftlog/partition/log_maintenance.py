@@ -68,15 +68,15 @@ class LogMaintenance:
     async def retain_regularly(self) -> None:
         """Delete segments beyond retention until cancelled."""
         while True:
+            await asyncio.to_thread(_make_reserves, [one.log.folder for one in self._replicas()])
             await asyncio.sleep(self._retention_check_interval_s)
-            await asyncio.to_thread(_make_reserves, {data_folder_of(one.log.folder) for one in self._replicas()})
             for replica in self._replicas():
                 if replica.state.leader == NO_LEADER:
                     continue  # The replicas that may lead may need its batches for their repair.
                 try:
                     await self._retain(replica)
-                except (RaftlogError, OSError) as error:
-                    _log.warning("%s: %s", replica.assignment.topic_partition, error)
+                except Exception as error:  # noqa: BLE001  (too little memory, or a bug: other logs are not kept waiting)
+                    _note(replica, error)
                     if isinstance(error, FailedSyncError):
                         replica.on_storage_failure(error)
                 await asyncio.sleep(0)  # Each may sync a small file: let requests run in between.
@@ -104,8 +104,9 @@ class LogMaintenance:
             _log.info("%s: retention dropped %d segments", replica.assignment.topic_partition, total)
 
 
-def _make_reserves(data_folders: Iterable[Path]) -> None:
-    for folder in data_folders:
+def _make_reserves(log_folders: Iterable[Path]) -> None:
+    """Make the reserves of the data folders of some logs. For a worker thread: a broker may have thousands of logs."""
+    for folder in {data_folder_of(log_folder) for log_folder in log_folders}:
         if folder.is_dir():
             make_reserve(folder)
 
@@ -140,9 +141,14 @@ def _plan_checkpoint(replica: Replica) -> Callable[[], None] | None:
         return None  # It may have been closed while the checkpoints of others were written.
     try:
         return replica.plan_checkpoint()
-    except (RaftlogError, OSError) as error:
-        _log.warning("%s: %s", replica.assignment.topic_partition, error)
+    except Exception as error:  # noqa: BLE001  (as above)
+        _note(replica, error)
         return None
+
+
+def _note(replica: Replica, error: Exception) -> None:
+    said = error if isinstance(error, RaftlogError | OSError) else repr(error)
+    _log.warning("%s: %s", replica.assignment.topic_partition, said, exc_info=said is not error)
 
 
 def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> list[tuple[Replica, FailedSyncError]]:
@@ -151,8 +157,8 @@ def _write_checkpoints(due: Sequence[tuple[Replica, Callable[[], None]]]) -> lis
     for replica, write in due:
         try:
             write()
-        except (RaftlogError, OSError) as error:
-            _log.warning("%s: %s", replica.assignment.topic_partition, error)
+        except Exception as error:  # noqa: BLE001  (as above)
+            _note(replica, error)
             if isinstance(error, FailedSyncError):
                 failed.append((replica, error))
     return failed

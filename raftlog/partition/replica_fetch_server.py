@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from raftlog.errors import ErrorCode, FencedError, OffsetOutOfRangeError, RaftlogError, RetriableError
-from raftlog.model import BrokerId, Offset, TopicIdPartition
+from raftlog.model import NO_LEADER_EPOCH, BrokerId, Offset, TopicIdPartition
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch
 from raftlog.partition.core.fetch_sessions import MAX_SESSIONS, LeaderSession, LeaderSessions, Urgency
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.local_broker import LocalBroker
 from raftlog.partition.replica import Replica
+from raftlog.partition.sent_producers import kept_by_leader
 from raftlog.partition.storage.verified_reads import MOST_BATCHES, FileRange, VerifiedBatches
 from raftlog.runtime import Clock, TimedEvent
 from raftlog.wire.data import DivergingEpoch
@@ -216,6 +217,8 @@ class ReplicaFetchServer:
             subscriptions.forget(key)
         urgencies = set[Urgency | None]()
         for number, position in enumerate(request.partitions, 1):
+            if not session.session_id:
+                session.on_position(position)
             urgencies.add(self._acknowledge(subscriptions, position))
             if number % _MANY == 0:  # A new session names thousands of partitions: other requests run in between.
                 await asyncio.sleep(0)
@@ -269,7 +272,7 @@ class ReplicaFetchServer:
         for number, key in enumerate(dirty):
             if session.session_id and (left <= 0 or count >= MOST_BATCHES or number == _MANY):
                 break  # The other partitions come first in the next response.
-            if number and number % _MANY == 0:
+            if number and (number % _MANY == 0 or count >= MOST_BATCHES):
                 await asyncio.sleep(0)
             position = session.partitions[key].position
             if not self._counts(subscriptions, key):
@@ -313,18 +316,22 @@ class ReplicaFetchServer:
             diverging = _diverging(replica, follower, position)
             if diverging is not None:
                 truncate_to = DivergingEpoch(epoch=diverging[0], end_offset=diverging[1])
-                return ReplicaFetchResult(
-                    topic_id=position.topic_id, partition=position.partition, diverging=truncate_to
-                ), found
+                if truncate_to.epoch == NO_LEADER_EPOCH:
+                    found = self._producers_below(replica, truncate_to.end_offset)
+                result = ReplicaFetchResult(
+                    topic_id=position.topic_id,
+                    partition=position.partition,
+                    length=len(found.data),
+                    diverging=truncate_to,
+                )
+                return result, found
             end, marks = replica.log.log_end_offset, _marks_of(replica)
             if max_bytes > 0 and position.fetch_offset < end:
                 found = replica.find_verified(
                     position.fetch_offset, max_bytes, limit_offset=end, check_crcs=position.check_crcs
                 )
         except RaftlogError as error:
-            refusal = WireError.of(error)
-            failed = ReplicaFetchResult(topic_id=position.topic_id, partition=position.partition, error=refusal)
-            return failed, VerifiedBatches()
+            return self._refusal(position, error)
         result = ReplicaFetchResult(
             topic_id=position.topic_id,
             partition=position.partition,
@@ -335,6 +342,26 @@ class ReplicaFetchServer:
             replicated_offset=marks[2],
         )
         return result, found
+
+    def _refusal(
+        self, position: ReplicaFetchPartition, error: RaftlogError
+    ) -> tuple[ReplicaFetchResult, VerifiedBatches]:
+        """Return an error as a partition's result. A follower that must start over gets the producers with it."""
+        found = VerifiedBatches()
+        if isinstance(error, OffsetOutOfRangeError) and position.fetch_offset < error.details["log_start_offset"]:
+            found = self._producers_below(self._find(position.key), error.details["log_start_offset"])
+        failed = ReplicaFetchResult(
+            topic_id=position.topic_id,
+            partition=position.partition,
+            length=len(found.data),
+            error=WireError.of(error),
+        )
+        return failed, found
+
+    def _producers_below(self, replica: Replica, log_start: Offset) -> VerifiedBatches:
+        now_ms = self._clock.wall_us() // 1000
+        data, count = kept_by_leader(replica.producers, log_start, now_ms=now_ms)
+        return VerifiedBatches(data=data, count=count)
 
     def _on_closed(self, session: LeaderSession) -> None:
         if (subscriptions := self._subscriptions.pop(session.session_id, None)) is not None:

@@ -184,14 +184,14 @@ class ReplicaManager:
 
     async def start(self) -> None:
         """Start the background loops."""
-        self._tasks.spawn(self.isr.run(), name="isr")
-        self._tasks.spawn(self._upkeep.checkpoint_regularly(), name="checkpoints")
-        self._tasks.spawn(self._upkeep.retain_regularly(), name="retention")
-        self._tasks.spawn(self.damage.run(), name="damage")
-        self._tasks.spawn(self.scrubber.run(), name="scrubber")
-        self._tasks.spawn(self._retry_regularly(), name="retries")
+        self._tasks.keep(self.isr.run, name="isr")
+        self._tasks.keep(self._upkeep.checkpoint_regularly, name="checkpoints")
+        self._tasks.keep(self._upkeep.retain_regularly, name="retention")
+        self._tasks.keep(self.damage.run, name="damage")
+        self._tasks.keep(self.scrubber.run, name="scrubber")
+        self._tasks.keep(self._retry_regularly, name="retries")
         if self._settings.cleaner.enable:
-            self._tasks.spawn(self.cleaner.run(), name="cleaner")
+            self._tasks.keep(self.cleaner.run, name="cleaner")
 
     async def close(self) -> bool:
         """Stop everything, sync and checkpoint every open log; return whether every log on disk is synced.

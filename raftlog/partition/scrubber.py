@@ -145,8 +145,10 @@ class Scrubber:
                     return  # The log is closed, or has failed.
                 state.checked_below = segment.next_offset
                 await asyncio.to_thread(state.save)
-        except (RaftlogError, OSError) as error:
-            _log.warning("%s cannot be checked: %s", replica.assignment.topic_partition, error)
+        except Exception as error:  # noqa: BLE001  (too little memory, or a bug: other logs are checked all the same)
+            said = error if isinstance(error, RaftlogError | OSError) else repr(error)
+            name = replica.assignment.topic_partition
+            _log.warning("%s cannot be checked: %s", name, said, exc_info=said is not error)
             self.failed += 1
             self._retry_at_ms[key] = self._clock.monotonic_ms() + int(1000 * LONGEST_LOOK_S)
             self._requested.discard(key)

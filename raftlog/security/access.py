@@ -218,6 +218,35 @@ class Access:
             _log.warning("served, and refused once security.authorizer is acl: %s", message)
 
 
+class TopicReads:
+    """The reads of one request. A long poll reads again and again: each topic is noted once, unless its rules change.
+
+    Args:
+        access: the node's decisions.
+        sender: of the request.
+    """
+
+    def __init__(self, access: Access, sender: Sender) -> None:
+        self._access = access
+        self._sender = sender
+        self._known: dict[str, bool] = {}
+
+    def require(self, topic: str) -> None:
+        """Raise if the sender may not read a topic now.
+
+        Raises:
+            AuthenticationError, AuthorizationError: see `Access.require`.
+        """
+        known = self._known.get(topic)
+        if known is not None and known == self._access.allows(self._sender, "read", "topic", topic):
+            if known:
+                return
+            raise refusal(self._sender, "read", "topic", topic)
+        self._known[topic] = False
+        self._access.require(self._sender, "read", "topic", topic)
+        self._known[topic] = True
+
+
 def refusal(sender: Sender, operation: AclOperation, resource: AclResource, name: str) -> RaftlogError:
     """Return the error of a refused operation."""
     if sender.principal == ANONYMOUS:

@@ -60,5 +60,6 @@ async def audited(
                 detail=detail_of(command),
                 reason=reason,
                 request_id=current_request_id(),
-                often=not is_change,
+                # Anybody can send what fails, and without end: it must not push out what was changed.
+                often=not is_change or outcome == "failed" or (outcome == "unknown" and command is None),
             )

@@ -161,7 +161,8 @@ class Authenticators:
             raise AuthenticationError(
                 f"a {sent} was sent without TLS, where others can read it: change it, and use https"
             )
-        key = hmac.digest(self._key, authorization.encode("utf-8", "surrogateescape"), "sha256")
+        # Each spelling of a scheme would take a place of its own, and push out what other senders need.
+        key = hmac.digest(self._key, f"{scheme} {text}".encode("utf-8", "surrogateescape"), "sha256")
         known = self._known.get(key) or self._refused_tokens.get(key)
         if known is not None and self.is_current(known):
             if isinstance(known, _Refused):
@@ -242,7 +243,8 @@ class Authenticators:
         if credential is not None and not all(one.stored_key for one in credential.verifiers.values()):
             raise RetriableError(MISSING_VERIFIERS)
         check = partial(is_password_of, credential or self._unknown_users, password)
-        fits = await self._checks.run(key, address, check)
+        # A check under way may be of the password that an administrator has just replaced.
+        fits = await self._checks.run((key, credential), address, check)
         if fits and credential is not None:
             principal = Principal(f"User:{user}")
             self._note_login(principal, address, "password", key)

@@ -39,7 +39,7 @@ class NodeAudit:
 
     def start(self) -> None:
         """Write sums after each interval."""
-        self._tasks.spawn(self._sum_up(), name="sums")
+        self._tasks.keep(self._sum_up, name="sums")
 
     async def reopen(self) -> None:
         """Open the file again: another program has renamed it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -27,14 +27,14 @@ class PasswordChecks:
     def __init__(self, *, per_address: int = PER_ADDRESS, in_all: int = IN_ALL) -> None:
         self._per_address = per_address
         self._in_all = in_all
-        self._under_way: dict[bytes, asyncio.Task[bool]] = {}
+        self._under_way: dict[Hashable, asyncio.Task[bool]] = {}
         self._counts: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         """By address; the next address comes first."""
         self._busy = False
         self._in_turn = InTurn()
 
-    async def run(self, key: bytes, address: str, check: Callable[[], bool]) -> bool:
+    async def run(self, key: Hashable, address: str, check: Callable[[], bool]) -> bool:
         """Return what `check` returns, from the thread.
 
         A caller that is cancelled does not end the check: the thread would still run it.
@@ -66,7 +66,7 @@ class PasswordChecks:
         finally:
             self._begin_next()
 
-    def _forget(self, key: bytes, address: str) -> None:
+    def _forget(self, key: Hashable, address: str) -> None:
         del self._under_way[key]
         self._counts[address] -= 1
         if not self._counts[address]:

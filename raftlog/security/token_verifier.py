@@ -65,7 +65,7 @@ class TokenIssuer:
             self._accept(await self._source.load())
         else:
             self._fetch()
-        self._tasks.spawn(self._refresh(), name="refresh")
+        self._tasks.keep(self._refresh, name="refresh")
 
     async def close(self) -> None:
         """Stop fetching."""

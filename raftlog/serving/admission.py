@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from aiohttp import web
 
-from raftlog.errors import InvalidRequestError, RaftlogError
+from raftlog.errors import InvalidRequestError, OverloadedError, RaftlogError, UnknownOutcomeError
 from raftlog.serving.connections import connection_of
 from raftlog.serving.error_bodies import encoded_error
 from raftlog.serving.limits import InflightLimits, RequestLimits
@@ -23,6 +23,7 @@ from raftlog.wire import media, paths
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 UNLIMITED = (paths.LIVEZ, paths.READYZ, paths.METRICS)
 """Served under any load: a supervisor must not stop a broker because it is busy."""
+_READS = ("GET", "HEAD")
 _BODY = web.RequestKey("raftlog_body", bytearray)
 _SECONDS = web.RequestKey("raftlog_seconds", float)
 
@@ -97,12 +98,28 @@ class Admission:
             )
         if isinstance(response, PartsResponse) and (size := response.memory_bytes) > PIECE_BYTES:
             address = request.remote or ""
-            self._inflight.hold_answer(size, address)
+            self._hold_answer(request, size, address)
             # aiohttp does not send a response whose peer has disconnected; the finalizer stops counting it.
             ended = weakref.finalize(response, self._inflight.release_answer, size, address)
             ended.atexit = False
             response.when_ended(lambda: ended() and None)
         return response
+
+    def _hold_answer(self, request: web.Request, size: int, address: str) -> None:
+        """Count an answer.
+
+        Raises:
+            OverloadedError: too many bytes wait for slow readers; the request read something.
+            UnknownOutcomeError: the same, and the request may have changed something.
+        """
+        try:
+            self._inflight.hold_answer(size, address)
+        except OverloadedError as error:
+            if request.method in _READS:
+                raise
+            raise UnknownOutcomeError(
+                f"the request was handled, and its answer of {size} bytes is lost: {error.message}"
+            ) from None
 
 
 class _TooSlowError(InvalidRequestError):

@@ -44,7 +44,7 @@ class NodeTls:
     def start(self) -> None:
         """Watch the files."""
         if self._contexts:
-            self._tasks.spawn(self._watch(), name="watch")
+            self._tasks.keep(self._watch, name="watch")
 
     async def close(self) -> None:
         """Stop watching."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from raftlog.model import LeaderEpoch, Offset, TopicPartition
+from raftlog.model import LeaderEpoch, Offset, TopicId, TopicPartition
 from raftlog.wire.errors import WireError
+from raftlog.wire.metadata import COMMITS_BY_TOPIC_ID
+
+if TYPE_CHECKING:
+    from raftlog.wire.transactions import TransactionOffsetsBody
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -109,6 +113,8 @@ class CommitOffset:
     leader_epoch: LeaderEpoch = -1
     """Leader epoch of the last record that was read; -1: unknown."""
     metadata: str = ""
+    topic_id: TopicId = ""
+    """Fences a topic that was deleted and recreated since it was read; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +124,15 @@ class OffsetCommitRequest:
     offsets: tuple[CommitOffset, ...]
     member_id: str = ""
     member_epoch: int = NO_MEMBER_EPOCH
+
+
+def commit_message(request: OffsetCommitRequest | TransactionOffsetsBody, feature_level: int) -> object:
+    """Return the JSON of a request: below `COMMITS_BY_TOPIC_ID` without topic ids, which older brokers refuse."""
+    if feature_level >= COMMITS_BY_TOPIC_ID:
+        return request
+    plain: dict[str, Any] = {field.name: getattr(request, field.name) for field in fields(request)}
+    known = [field.name for field in fields(CommitOffset) if field.name != "topic_id"]
+    return plain | {"offsets": [{name: getattr(one, name) for name in known} for one in request.offsets]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +172,8 @@ class CommittedOffset:
     leader_epoch: LeaderEpoch = -1
     metadata: str = ""
     committed_at_ms: int = -1
+    topic_id: TopicId = ""
+    """The id of the topic that the offset is of; empty: there is no offset, or an older broker answers."""
     error: WireError | None = None
 
 

@@ -11,6 +11,8 @@ ConfigValue = str | int | float | bool
 
 SHORT_BATCHES = 5
 """From this feature level on all nodes read short batches: earlier ones refuse them."""
+COMMITS_BY_TOPIC_ID = 6
+"""From this feature level on all brokers read the topic ids of offsets to commit: earlier ones refuse the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,8 @@ class ClientMetadata:
     brokers: tuple[BrokerInfo, ...]
     topics: tuple[TopicInfo, ...]
     feature_level: int = 1
-    """The feature level in force: from `SHORT_BATCHES` on, producers may write short batches."""
+    """The feature level in force: from `SHORT_BATCHES` on, producers may write short batches; from
+    `COMMITS_BY_TOPIC_ID` on, commits of offsets may name topics by their ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

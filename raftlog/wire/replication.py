@@ -57,7 +57,11 @@ class ReplicaFetchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFetchResult:
-    """One partition of the answer: `length` bytes of whole batches, a diverging epoch, or an error."""
+    """One partition of the answer: `length` bytes of whole batches, a diverging epoch, or an error.
+
+    A follower that must start over gets an error or a diverging epoch. The bytes are then those of its leader's
+    producers, from `partition.sent_producers`; earlier versions send none.
+    """
 
     topic_id: TopicId
     partition: int

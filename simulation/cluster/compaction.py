@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import raftlog
 from chaos.history import Outcome, Send
+from chaos.readers import has_read_to
 from raftlog.errors import RaftlogError, UnknownOutcomeError
-from raftlog.model import Offset
+from raftlog.model import Isolation, Offset
+from simulation.cluster.changes import TOPIC, Changes, sent_of, text_of
 from simulation.cluster.loop import Process
 from simulation.cluster.workload import padded
 
 if TYPE_CHECKING:
     from simulation.cluster.ports import World
 
-TOPIC = "keys"
 COMPACTED = 1 / 6
 """The share of worlds that have such a topic."""
+TRANSACTIONAL = 0.5
+"""The share of these worlds whose records are written in transactions."""
 KEYS = 8
 TOMBSTONES = 0.2
 PAUSE_S = 0.08
@@ -37,6 +40,7 @@ class Compaction:
 
     dirty_ratio: float
     delete_retention_ms: int
+    transactional: bool = False
 
     @classmethod
     def drawn(cls, seed: int) -> Compaction | None:
@@ -44,7 +48,11 @@ class Compaction:
         apart = random.Random(f"cleaning {seed}")  # noqa: S311  (a schedule, not a secret)
         if apart.random() >= COMPACTED:
             return None
-        return cls(dirty_ratio=apart.choice((0.01, 0.3)), delete_retention_ms=apart.choice((500, 4_000)))
+        return cls(
+            dirty_ratio=apart.choice((0.01, 0.3)),
+            delete_retention_ms=apart.choice((500, 4_000)),
+            transactional=apart.random() < TRANSACTIONAL,
+        )
 
     @property
     def topic_configs(self) -> dict[str, str | int | float]:
@@ -58,17 +66,25 @@ class Compaction:
 
 
 class Keeper:
-    """Writes one record after another, of a few keys, and reads them. Does nothing in a world without the topic."""
+    """Writes one record after another, of a few keys, and reads them. Does nothing in a world without the topic.
+
+    Transactional, it writes one transaction after another, and reads what is committed, and what is not.
+    """
 
     def __init__(self, world: World) -> None:
         self.sends: list[Send] = []
         self._reads: list[list[Record]] = []
-        """The records of each life of the reader."""
+        """The records of each life of a reader."""
+        self._committed_reads: list[list[Record]] = []
+        """Those of a reader of committed records."""
         self._final: list[Record] = []
         self._world = world
-        self._stopping = False
+        self.stopping = False
+        self._number = 0
+        self._changes = Changes(world, self)
         self._work: asyncio.Task[None] | None = None
-        self._tail: asyncio.Task[None] | None = None
+        self._tails: list[asyncio.Task[None]] = []
+        self._reading: dict[str, raftlog.Consumer] = {}
 
     @property
     def exist(self) -> bool:
@@ -81,23 +97,45 @@ class Keeper:
 
     def start(self) -> None:
         """Begin, once the topic exists."""
-        if self.exist:
-            self._dice = random.Random(self._world.dice.getrandbits(64))  # noqa: S311  (a schedule, not a secret)
-            self._work = self._as_client("keeper", "10.0.15.1", self._produce())
-            self._tail = self._as_client("keeper-tail", "10.0.15.2", self._read_in_lives())
+        if not self.exist:
+            return
+        self._dice = random.Random(self._world.dice.getrandbits(64))  # noqa: S311  (a schedule, not a secret)
+        self._tail("keeper-tail", "10.0.15.2", self._reads)
+        if self._transactional:
+            self._tail("keeper-committed-tail", "10.0.15.4", self._committed_reads, "read_committed")
+            self._work = asyncio.ensure_future(self._changes.run(self._dice))
+        else:
+            self._work = self._as_client(Process("keeper", "10.0.15.1"), self._produce())
+
+    async def stop_writing(self) -> None:
+        """Wait until the producer ends."""
+        self.stopping = True
+        if self._work is not None:
+            await self._work
+
+    def has_read_everything(self) -> bool:
+        """Return whether no transaction is open, and every tail has read the topic."""
+        leaders = self._world.leaders_of(TOPIC)
+        ends = {partition: leader.log.log_end_offset for partition, leader in leaders.items()}
+        decided = len(leaders) == 1 and all(
+            one.last_stable_offset == one.log.log_end_offset for one in leaders.values()
+        )
+        read = all(has_read_to(consumer, ends) for consumer in self._reading.values())
+        return decided and len(self._reading) == len(self._tails) and read
 
     async def stop(self) -> None:
-        """Wait until the producer ends, and read the remaining records."""
-        self._stopping = True
-        if self._work is not None and self._tail is not None:
-            await self._work
-            self._tail.cancel()
-            await asyncio.gather(self._tail, return_exceptions=True)
-        await self._as_client("keeper-reader", "10.0.15.3", self._read_everything())
+        """End the tails, and read the remaining records."""
+        for tail in self._tails:
+            tail.cancel()
+        await asyncio.gather(*self._tails, return_exceptions=True)
+        await self._as_client(Process("keeper-reader", "10.0.15.3"), self._read_everything())
 
     def forget(self) -> None:
         """Drop all references."""
-        self._work = self._tail = None
+        self._work = None
+        self._changes.forget()
+        self._tails.clear()
+        self._reading.clear()
 
     def judge(self) -> list[str]:
         """Return the broken promises."""
@@ -105,19 +143,29 @@ class Keeper:
             return []
         return [*wrong_in_the_end(self.sends, self._final), *self._wrong_reads()]
 
-    def _as_client(self, name: str, host: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return self._world.loop.create_task(work, context=Process(name, host).context)
+    @property
+    def _transactional(self) -> bool:
+        return bool(self._world.settings.compaction.transactional)
+
+    def _as_client(self, process: Process, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._world.loop.create_task(work, context=process.context)
+
+    def _tail(self, name: str, host: str, reads: list[list[Record]], isolation: Isolation = "read_uncommitted") -> None:
+        work = self._read_in_lives(name, reads, isolation)
+        self._tails.append(self._as_client(Process(name, host), work))
+
+    def next_write(self) -> tuple[str, str | None]:
+        """Return a key and its next value."""
+        self._number += 1
+        key = f"key-{self._dice.randrange(KEYS)}"
+        return key, None if self._dice.random() < TOMBSTONES else padded(self._number)
 
     async def _produce(self) -> None:
-        number = 0
         async with raftlog.Producer(
             self._world.bootstrap, linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=2_000
         ) as producer:
-            while not self._stopping:
-                key = f"key-{self._dice.randrange(KEYS)}"
-                value = None if self._dice.random() < TOMBSTONES else padded(number)
-                await self._send(producer, key, value)
-                number += 1
+            while not self.stopping:
+                await self._send(producer, *self.next_write())
                 await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE_S))
 
     async def _send(self, producer: raftlog.Producer, key: str, value: str | None) -> None:
@@ -130,34 +178,25 @@ class Keeper:
             outcome = "info"
         except RaftlogError:
             outcome = "fail"
-        self._note(key, value, invoked, offset, outcome)
+        self.sends.append(sent_of(key, value, invoked, offset, outcome))
 
-    def _note(self, key: str, value: str | None, invoked_ns: int, offset: Offset, outcome: Outcome) -> None:
-        self.sends.append(
-            Send(
-                process=key,
-                partition=0,
-                value=_text(value),
-                invoked_ns=invoked_ns,
-                completed_ns=time.monotonic_ns(),
-                outcome=outcome,
-                offset=offset,
-            )
-        )
-
-    async def _read_in_lives(self) -> None:
+    async def _read_in_lives(self, name: str, reads: list[list[Record]], isolation: Isolation) -> None:
         while True:
-            self._reads.append([])
+            reads.append([])
             try:
-                async with raftlog.Consumer(self._world.bootstrap, TOPIC, start="earliest") as consumer:
+                async with raftlog.Consumer(
+                    self._world.bootstrap, TOPIC, start="earliest", isolation=isolation
+                ) as consumer:
+                    self._reading[name] = consumer
                     async for record in consumer:
-                        self._reads[-1].append(_seen(record))
+                        reads[-1].append(_seen(record))
             except RaftlogError as error:
                 self._world.note(f"reader of {TOPIC}: {error.code.value}")
                 await asyncio.sleep(0.2)
 
     async def _read_everything(self) -> None:
-        async with raftlog.Consumer(self._world.bootstrap, TOPIC, start="earliest") as consumer:
+        isolation: Isolation = "read_committed" if self._transactional else "read_uncommitted"
+        async with raftlog.Consumer(self._world.bootstrap, TOPIC, start="earliest", isolation=isolation) as consumer:
             ends = await consumer.end_offsets()
             while any(consumer.position(*partition) < end for partition, end in ends.items()):
                 self._final += map(_seen, await consumer.fetch())
@@ -165,7 +204,7 @@ class Keeper:
     def _wrong_reads(self) -> Iterator[str]:
         """Find readers that went back, and offsets that held two records."""
         held: dict[Offset, Record] = {}
-        for life in (*self._reads, self._final):
+        for life in (*self._reads, *self._committed_reads, self._final):
             last = -1
             for record in life:
                 if record[0] <= last:
@@ -174,9 +213,13 @@ class Keeper:
                 if held.setdefault(record[0], record) != record:
                     yield f"offset {record[0]} held {held[record[0]]} and {record}"
         for send in self.sends:
-            sent = (send.offset, send.process, None if send.value == _text(None) else send.value)
+            sent = (send.offset, send.process, None if send.value == text_of(None) else send.value)
             if send.outcome == "ok" and held.get(send.offset, sent) != sent:
                 yield f"{sent} was acknowledged, and {held[send.offset]} was read"
+        if self._transactional:
+            yield from aborted_reads(
+                self.sends, [record for life in (*self._committed_reads, self._final) for record in life]
+            )
 
 
 def wrong_in_the_end(sends: list[Send], final: list[Record]) -> Iterator[str]:
@@ -186,19 +229,24 @@ def wrong_in_the_end(sends: list[Send], final: list[Record]) -> Iterator[str]:
     doubtful = {(send.process, send.value) for send in sends if send.outcome == "info"}
     for key, send in last.items():
         offset, value = newest.get(key, (-1, None))
-        if offset == send.offset and _text(value) == send.value:
+        if offset == send.offset and text_of(value) == send.value:
             continue
-        if offset > send.offset and (key, _text(value)) in doubtful:
+        if offset > send.offset and (key, text_of(value)) in doubtful:
             continue  # A later send of unknown outcome replaced it.
-        if offset < 0 and (send.value == _text(None) or (key, _text(None)) in doubtful):
+        if offset < 0 and (send.value == text_of(None) or (key, text_of(None)) in doubtful):
             continue  # The key was deleted, and its tombstone was compacted away.
         yield f"{key} is {value} at offset {offset}, and {send.value} was acknowledged last, at {send.offset}"
+
+
+def aborted_reads(sends: list[Send], reads: list[Record]) -> Iterator[str]:
+    """Find records of aborted transactions that a reader of committed records received."""
+    aborted = [send for send in sends if send.outcome == "fail"]
+    offsets, values = {send.offset for send in aborted}, {send.value for send in aborted} - {text_of(None)}
+    for offset, key, value in reads:
+        if offset in offsets or value in values:
+            yield f"{value} of {key} at offset {offset} was read as committed, and its transaction was aborted"
 
 
 def _seen(record: raftlog.Record) -> Record:
     value = record.value
     return record.offset, (record.key or b"").decode(), None if value is None else value.decode()
-
-
-def _text(value: str | None) -> str:
-    return "a tombstone" if value is None else value

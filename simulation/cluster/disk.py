@@ -53,6 +53,8 @@ class Disk:
     unreadable: dict[int, set[int]] = field(default_factory=dict)
     """By inode: blocks that cannot be read (EIO) until they are written again."""
     full: bool = False
+    crowded: bool = False
+    """The file system has no free inode: no file or folder can be made, and existing files can be written."""
     failed_once: bool = False
     was_full: bool = False
     """Then a process may exit by itself, or refuse to start: the one that met the fault, or while the fault lasts."""
@@ -64,7 +66,7 @@ class Disk:
 
     def begin(self) -> None:
         """Let another process have it: a fault that has ended excuses that one no more."""
-        self.starved, self.was_full = False, self.full
+        self.starved, self.was_full = False, self.full or self.crowded
         self.failed_once = self.failing or bool(self.dropped)
 
     def settle(self) -> None:
@@ -128,7 +130,7 @@ class Disks:
         disk = self.by_host[host]
         shutil.rmtree(disk.folder)
         disk.prepare()
-        disk.fuse, disk.failing, disk.full = None, False, False
+        disk.fuse, disk.failing, disk.full, disk.crowded = None, False, False, False
         disk.unreadable.clear()
 
     def rot(self, host: str, suffix: str, dice: random.Random) -> str | None:
@@ -266,7 +268,18 @@ class Disks:
             if refused != disk.refused:
                 raise OSError(errno.EMFILE, "simulated: no descriptor is free")
             disk.refused = ""
+        if flags & os.O_CREAT and not _resolved(path, dir_fd).exists():
+            self._require_inode(disk)
         return int(REAL["open"](path, flags, mode, dir_fd=dir_fd))
+
+    def _mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        if not _resolved(path, dir_fd).exists():
+            self._require_inode(self._of_running_process())
+        REAL["mkdir"](path, mode, dir_fd=dir_fd)
+
+    def _require_inode(self, disk: Disk | None) -> None:
+        if disk is not None and disk.crowded:
+            raise OSError(errno.ENOSPC, "simulated: no inode is free")
 
     def _pread(self, descriptor: int, length: int, offset: int) -> bytes:
         disk = self._of_running_process()

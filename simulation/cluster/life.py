@@ -14,7 +14,7 @@ from unittest import mock
 
 from raftlog.errors import RaftlogError
 from raftlog.record import iter_batches
-from simulation.cluster import compaction, members, payments, relays, takeovers, unclean
+from simulation.cluster import changes, members, payments, relays, takeovers, unclean
 from simulation.cluster.creation import create_topic
 from simulation.cluster.disk import close_files_below
 from simulation.cluster.internal_errors import heard
@@ -139,7 +139,7 @@ class Life:
             for topic in (relays.SOURCE, relays.TARGET):
                 await create_topic(world, topic, relays.PARTITIONS)
         if settings.compaction is not None:
-            await create_topic(world, compaction.TOPIC, 1, settings.compaction.topic_configs)
+            await create_topic(world, changes.TOPIC, 1, settings.compaction.topic_configs)
         for more in (
             world.keeper,
             world.group,
@@ -207,7 +207,8 @@ class Life:
         disk = world.disks.by_host[node.host]
         if disk.failing and node.running:
             world.kill(node)
-        disk.failing, disk.full, disk.starved, disk.sync_errno, disk.fuse = False, False, False, 0, None
+        disk.failing, disk.full, disk.starved, disk.crowded = False, False, False, False
+        disk.sync_errno, disk.fuse = 0, None
         world.power_on(node)
 
     async def _until(self, holds: Callable[[], bool], within_s: float, what: str) -> None:
@@ -271,6 +272,7 @@ class Life:
                 machine(world.loop, world.dice, world.on_exit, world.boot_id),
                 world.disks.hooked(),
                 world.takeovers.hooked(),
+                world.watch.undamaged.hooked(),
             ):
                 yield
         finally:

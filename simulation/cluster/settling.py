@@ -36,8 +36,7 @@ class Settling:
         if world.settings.removal is not None:
             await self._until(world.watch.all_start_alike, "the same log start everywhere")
         await self._settle_unclean()
-        if world.keeper.exist:
-            await world.keeper.stop()
+        await self._settle_keeper()
         await self._settle_group()
         await self._settle_relays()
         await self._settle_payments()
@@ -66,6 +65,13 @@ class Settling:
             await unclean.stop_writing()
             await self._until(unclean.has_read_everything, "the tail of a topic with unclean elections to have read it")
             await unclean.stop()
+
+    async def _settle_keeper(self) -> None:
+        keeper = self._world.keeper
+        if keeper.exist:
+            await keeper.stop_writing()
+            await self._until(keeper.has_read_everything, "the tails of a compacted topic to have read it")
+            await keeper.stop()
 
     async def _settle_group(self) -> None:
         group = self._world.group

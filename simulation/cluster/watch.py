@@ -18,7 +18,7 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.replica import Replica
-from simulation.cluster import compaction, takeovers
+from simulation.cluster import changes, compaction, takeovers
 from simulation.cluster.hearing import unheard
 from simulation.cluster.holding import Holding, held_end
 from simulation.cluster.keyed import KeyedLedger
@@ -27,6 +27,7 @@ from simulation.cluster.metadata import different_metadata
 from simulation.cluster.nodes import Node
 from simulation.cluster.pipelined import NAME, out_of_order
 from simulation.cluster.starts import LogStarts
+from simulation.cluster.undamaged import Undamaged
 
 if TYPE_CHECKING:
     from simulation.cluster.members import Group
@@ -81,6 +82,7 @@ class Watch:
     def __init__(self, world: _World) -> None:
         self.broken: str | None = None
         self.starts = LogStarts(world)
+        self.undamaged = Undamaged(world)
         self._holding = Holding()
         self._world = world
         self._leaders: dict[tuple[TopicIdPartition, LeaderEpoch], str] = {}
@@ -121,6 +123,7 @@ class Watch:
     def look(self) -> None:
         if self.broken is not None:
             raise BrokenPromiseError(self.broken)
+        self.undamaged.look()
         image = self._world.newest_image()
         self._something_is_promised(image)
         self._count_registrations(image)
@@ -142,7 +145,7 @@ class Watch:
 
     def _keys_have_ledgers(self, replicas: Iterable[tuple[Node, Replica]]) -> None:
         for _, replica in replicas:
-            if replica.assignment.topic == compaction.TOPIC and replica.assignment.key not in self._ledgers:
+            if replica.assignment.topic == changes.TOPIC and replica.assignment.key not in self._ledgers:
                 self._ledgers[replica.assignment.key] = KeyedLedger()
 
     def _look_at_what_is_committed(self, image: MetadataImage, replicas: Iterable[tuple[Node, Replica]]) -> None:

@@ -3,15 +3,16 @@
 Each attempt of a task writes in its own transaction, which it leaves open. The driver's `commit` has the coordinator
 end all of them in one decision (a *transaction set*, docs/explanation/transactions.md): it commits the attempts that
 Spark chose and aborts the others. The decision stores the micro-batch's number, so a batch that Spark repeats after a
-crash of the driver is not committed again: tasks write nothing if their number is done. The argument is in
-docs/adr/0013-a-spark-sink-that-is-exactly-once.md.
+crash of the driver is not committed again: tasks write nothing if their number is done. The number is in local
+properties of Spark, which other threads than `foreachBatch`'s do not have, or in the option `batchId`. The argument is
+in docs/adr/0013-a-spark-sink-that-is-exactly-once.md.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -19,8 +20,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from pyspark_raftlog.cluster import Cluster
-from pyspark_raftlog.sink import MAX_ID_BYTES
-from raftlog.errors import RetriableError, UnknownOutcomeError
+from pyspark_raftlog.sink import MAX_ID_BYTES, SinkOptions
+from raftlog.errors import ConfigError, RetriableError, UnknownOutcomeError
 from raftlog.wire import paths
 from raftlog.wire.transactions import (
     SET_SEPARATOR,
@@ -34,6 +35,10 @@ from raftlog.wire.transactions import (
 _log = logging.getLogger(__name__)
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 """Local properties of a micro-batch's tasks; the query's id stays the same after a restart."""
+STREAMS_SESSION = "spark.sql.streaming.internal.stateStore.partitions"
+"""A setting that Spark itself makes, in the sessions of streaming queries only; tasks have it as a local property."""
+STATED = "batchId"
+"""The run of all numbers that the option `batchId` states: threads do not know the query's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,10 @@ class Work:
     """Whether this set's ids are never used again."""
     formerly: str = ""
     """The set id of older versions, under which a batch repeated after an upgrade may have been committed."""
+    former_run: str = ""
+    """The run of this number before the user stated it; empty: not known."""
+    is_uncounted: bool = False
+    """Whether this is a write in a streaming query's session without a number: it is written again if repeated."""
 
     def member_id(self, attempt: str) -> str:
         """Return the transactional id under which an attempt of a task writes."""
@@ -66,31 +75,90 @@ class Written(WriterCommitMessage):  # type: ignore[misc] # pyspark is untyped h
     """Whether it wrote nothing because the work was committed before."""
 
 
-def batch_work(transactional_id: str | None) -> Work:
+def batch_work(set_id: str | None, number: int | None = None, *, formerly: str = "") -> Work:
     """Return the commit unit of a batch query. Called once for each query, on the driver.
 
+    A query without a number has a set of its own. Otherwise its decision would replace the one with the last number,
+    and a repeated micro-batch would be committed again.
+
     Args:
-        transactional_id: from the user's id and the target topic; see `SinkOptions.batch_id`.
+        set_id: from the user's id and the target topic; see `SinkOptions.batch_set_id`.
+        number: the number of its micro-batch, as the user states it.
+        formerly: the set id of earlier versions.
     """
     name = uuid4().hex
-    return Work(transactional_id or f"spark-{name}", run=name, number=0, passing=transactional_id is None)
+    if set_id is None:
+        return Work(f"spark-{name}", run=name, number=0, passing=True)
+    if number is None:
+        return Work(f"{set_id}/~batch", run=name, number=0)  # No topic has this name.
+    return Work(set_id, run=STATED, number=number, formerly=formerly)
 
 
-def micro_batch_work(transactional_id: str | None, topic: str | None = None, *, formerly: str = "") -> Work | None:
-    """Return the commit unit of this task's micro-batch; None if the task belongs to none.
+def work_of_task(options: SinkOptions, work: Work) -> Work:
+    """Return the commit unit of a batch write as its task knows it: perhaps with the micro-batch's number.
+
+    Args:
+        work: of the driver.
+
+    Raises:
+        ConfigError: the option `batchId` states another number than that of the thread which started the task.
+    """
+    if (set_id := options.batch_set_id) is None:
+        return work
+    found, stated = this_micro_batch(), options.batch_id
+    if found is None:
+        return replace(work, is_uncounted=stated is None and is_in_stream())
+    if stated is None:
+        return Work(set_id, run=found.query_id, number=found.number, formerly=options.earlier_batch_set_id)
+    if stated != found.number:
+        raise ConfigError(
+            f"option 'batchId' is {stated}, and the thread that started this write belongs to micro-batch "
+            f"{found.number}: pass the batch_id that foreachBatch was called with. A thread that outlives its "
+            "micro-batch keeps the old number: use pyspark.inheritable_thread_target for each micro-batch"
+        )
+    return replace(work, former_run=found.query_id)
+
+
+def works_to_abort(options: SinkOptions, work: Work) -> Sequence[Work]:
+    """Return what the tasks of a batch write may have begun, where none of them has ended: see `work_of_task`."""
+    if (set_id := options.batch_set_id) is None or set_id == work.set_id:
+        return [work]
+    return [work, replace(work, set_id=set_id)]
+
+
+def micro_batch_work(transactional_id: str | None, topic: str | None) -> Work | None:
+    """Return the commit unit of a stream's sink for this task's micro-batch; None if the task belongs to none.
 
     Args:
         topic: part of the query's own name, so that a copy of its checkpoint can write to another topic; None: topics
             come from the column.
-        formerly: the transactional id of earlier versions.
     """
-    context = TaskContext.get()
-    if context is None or (batch_id := context.getLocalProperty(BATCH_ID)) is None:
+    if (found := this_micro_batch()) is None:
         return None
-    query_id = context.getLocalProperty(QUERY_ID)
     if transactional_id is not None:
-        return Work(transactional_id, run=query_id, number=int(batch_id), formerly=formerly)
-    return query_work(query_id, int(batch_id), topic)
+        return Work(transactional_id, run=found.query_id, number=found.number)
+    return query_work(found.query_id, found.number, topic)
+
+
+class MicroBatch(NamedTuple):
+    """One micro-batch of a streaming query."""
+
+    query_id: str
+    number: int
+
+
+def this_micro_batch() -> MicroBatch | None:
+    """Return the micro-batch of the task that runs here; None if the thread that started it does not know of one."""
+    context = TaskContext.get()
+    if context is None or (number := context.getLocalProperty(BATCH_ID)) is None:
+        return None
+    return MicroBatch(context.getLocalProperty(QUERY_ID), int(number))
+
+
+def is_in_stream() -> bool:
+    """Return whether this task reads or writes in the session of a streaming query, as frames of `foreachBatch` do."""
+    context = TaskContext.get()
+    return context is not None and context.getLocalProperty(STREAMS_SESSION) is not None
 
 
 def query_work(query_id: str, number: int, topic: str | None) -> Work:
@@ -146,11 +214,20 @@ async def _is_open(cluster: Cluster, transactional_id: str) -> bool:
 
 
 async def is_done(cluster: Cluster, work: Work) -> bool:
-    """Return whether this was committed before, by a driver that crashed before it stored that."""
+    """Return whether this was committed before, by a driver that crashed before it stored that.
+
+    Raises:
+        ConfigError: the user states a number below the last one, which no repeated micro-batch has.
+    """
     last = await _last(cluster, work.set_id)
     if not last.run and work.formerly:
         last = await _last(cluster, work.formerly)
-    return last.run == work.run and last.number >= work.number
+    if work.run == last.run == STATED and last.number > work.number:
+        raise ConfigError(
+            f"option 'batchId': received {work.number}, and micro-batch {last.number} was committed under "
+            f"{work.set_id!r} before. A query with a new checkpoint counts from 0 again: give it a new transactionalId"
+        )
+    return bool(last.run) and last.run in (work.run, work.former_run) and last.number >= work.number
 
 
 async def _last(cluster: Cluster, set_id: str) -> TransactionSetInfo:
@@ -179,9 +256,17 @@ async def commit(cluster: Cluster, messages: Sequence[Written | None]) -> None:
     if done := [message.work for message in written if message.was_done and message.work is not None]:
         _log.warning(
             "micro-batch %d was committed under %r before, so nothing was written: correct if Spark repeats the batch; "
-            "two writes to one topic in a micro-batch need two transactionalIds",
+            "two writes to one topic in a micro-batch need two transactionalIds, and a query with a batchId needs "
+            "another one after its checkpoint was deleted",
             done[0].number,
             done[0].set_id,
+        )
+    if uncounted := [message.work for message in written if message.work is not None and message.work.is_uncounted]:
+        _log.warning(
+            "a write under %r runs in a streaming query's session, and the number of its micro-batch is not known: a "
+            "repeated micro-batch writes its rows again. Set .option('batchId', batch_id), or start the thread of the "
+            "write with pyspark.inheritable_thread_target",
+            uncounted[0].set_id,
         )
     if members:
         work = next(message.work for message in written if message.work is not None)
@@ -194,7 +279,6 @@ async def commit(cluster: Cluster, messages: Sequence[Written | None]) -> None:
             ) from error
 
 
-async def abort(cluster: Cluster, work: Work | None) -> None:
+async def abort(cluster: Cluster, work: Work) -> None:
     """Abort the tasks' open transactions. Spark also calls this after `commit` raised, whatever its outcome."""
-    if work is not None:
-        await end(cluster, work, (), committed=False)
+    await end(cluster, work, (), committed=False)

@@ -25,6 +25,9 @@ Positions: TypeAlias = dict[TopicPartition, Offset]
 Epochs: TypeAlias = dict[TopicPartition, LeaderEpoch]
 """For each offset of a position, the leader epoch of the record before it, where known. Another one there tells that
 the log was truncated, and has grown again."""
+EpochStarts: TypeAlias = tuple[EpochStart, ...]
+MOST_STARTS = 10
+"""Epochs of each partition in a position: leaders change rarely."""
 
 
 class LogEnds(NamedTuple):
@@ -61,11 +64,35 @@ class LogEnds(NamedTuple):
         """Return whether the record before an offset is not the one that was read, of this leader epoch (-1: any)."""
         return epoch != NO_LEADER_EPOCH and self.epoch_before(offset) not in (NO_LEADER_EPOCH, epoch)
 
-    def agreed(self, offset: Offset, epoch: LeaderEpoch) -> Offset:
-        """Return where a reader goes on that has read up to `offset`, and a last record of `epoch` (-1: unknown)."""
+    def epochs_before(self, offset: Offset) -> EpochStarts:
+        """Return the latest leader epochs of the records before an offset; empty: unknown, or there are none."""
+        if offset > self.end + self.undecided:
+            return ()
+        return tuple(each for each in self.epochs if each.start_offset < offset)[-MOST_STARTS:]
+
+    def agreed(self, offset: Offset, epoch: LeaderEpoch, read: EpochStarts = ()) -> Offset:
+        """Return where a reader goes on that has read up to `offset`, and a last record of `epoch` (-1: unknown).
+
+        Args:
+            read: the latest leader epochs of what was read; empty: unknown. Without them, the records that an older log
+                has after the true point of agreement cannot be told from those that were read.
+        """
         later = (each.start_offset for each in self.epochs if each.leader_epoch > epoch != NO_LEADER_EPOCH)
-        inside = min(offset, next(later, offset))
+        inside = min(offset, next(later, offset), self._shared_end(offset, read))
         return min(inside, self.next_end(inside))
+
+    def _shared_end(self, offset: Offset, read: EpochStarts) -> Offset:
+        """Return where the latest epoch ends that both logs have: two logs that share an epoch agree up to its end."""
+        if not read or not self.epochs:
+            return offset
+        ends, read_ends = _epoch_ends(self.epochs, offset), _epoch_ends(read, offset)
+        shared = max(ends.keys() & read_ends.keys(), default=None)
+        return read[0].start_offset if shared is None else min(ends[shared], read_ends[shared])
+
+
+def _epoch_ends(epochs: EpochStarts, end: Offset) -> dict[LeaderEpoch, Offset]:
+    following = [each.start_offset for each in epochs[1:]]
+    return {each.leader_epoch: stop for each, stop in zip(epochs, [*following, end], strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ SINK_OPTIONS = (
     "topic",
     "guarantee",
     "transactionalId",
+    "batchId",
     "transactionTimeoutMs",
     "timeoutMs",
     "clientId",

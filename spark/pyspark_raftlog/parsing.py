@@ -204,6 +204,13 @@ def parse_count(text: str) -> int:
     return int(text)
 
 
+def parse_batch_id(text: str) -> int:
+    """Read the number of a micro-batch."""
+    if not text.strip().isdecimal() or int(text) > _MOST:
+        raise ValueError("expected a whole number of at least 0, and less than 2**63")
+    return int(text)
+
+
 def parse_isolation(text: str) -> Isolation:
     """Read `read_committed` or `read_uncommitted`."""
     lowered = text.strip().lower()

@@ -16,6 +16,7 @@ from pyspark_raftlog.option_names import KNOWN_OPTIONS, SINK_OPTIONS, RawOptions
 from pyspark_raftlog.options import ConnectionOptions, credentials_of
 from pyspark_raftlog.parsing import (
     parse_assign,
+    parse_batch_id,
     parse_bootstrap,
     parse_client_id,
     parse_compression,
@@ -62,16 +63,19 @@ class SinkOptions(ConnectionOptions):
     guarantee: Guarantee = "exactly-once"
     transactional_id: str | None = None
     """None: a name derived from the query."""
+    batch_id: int | None = None
+    """The number of the micro-batch to which a batch write in `foreachBatch` belongs; None: the thread's, if any."""
     transaction_timeout_ms: int = 600_000
     """How long a job may take from its first row to its commit."""
     compression: Compression | None = None
     batch_bytes: int = BATCH_BYTES
 
     @property
-    def batch_id(self) -> str | None:
-        """The transactional id of a batch write: writes to several topics in one micro-batch need different ids.
+    def batch_set_id(self) -> str | None:
+        """The set of a batch write's transactions: writes to several topics in one micro-batch need different ids.
 
         With topics from the column `topic` only, all writes of a micro-batch have one id: of several, one counts.
+        None without a `transactional_id`.
 
         Raises:
             ConfigError: the id is too long.
@@ -89,9 +93,22 @@ class SinkOptions(ConnectionOptions):
         return name
 
     @property
-    def earlier_batch_id(self) -> str:
-        """The `batch_id` of earlier versions, where all tables had one; empty: the same."""
+    def earlier_batch_set_id(self) -> str:
+        """The `batch_set_id` of earlier versions, where all tables had one; empty: the same."""
         return f"{self.transactional_id}/*" if self.transactional_id and self.table and self.topic is None else ""
+
+    def without_batch_id(self) -> SinkOptions:
+        """Return these options.
+
+        Raises:
+            ConfigError: they have a `batch_id`, which is for one batch write.
+        """
+        if self.batch_id is not None:
+            raise ConfigError(
+                f"option 'batchId' is for a batch write in foreachBatch, received {self.batch_id}: leave it out in "
+                "writeStream, whose sink reads the number of each micro-batch, and in a table, which has many writes"
+            )
+        return self
 
 
 def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
@@ -105,11 +122,13 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
     # Spark passes its own options to the sink, and a table is also a source.
     given = RawOptions(raw, SINK_OPTIONS, passed_over=(*KNOWN_OPTIONS, "checkpointLocation"))
     guarantee: Guarantee = given.take("guarantee", _guarantee, "exactly-once")
-    for name in ("transactionalId", "transactionTimeoutMs"):
+    for name in ("transactionalId", "transactionTimeoutMs", "batchId"):
         if guarantee == "at-least-once" and given.has(name):
             raise ConfigError(
                 f"option {name!r} has no meaning with guarantee 'at-least-once', which has no transactions"
             )
+    if given.has("batchId") and not given.has("transactionalId"):
+        raise ConfigError("option 'batchId' needs the option 'transactionalId': the name under which this sink commits")
     return SinkOptions(
         bootstrap=given.required("bootstrap", parse_bootstrap),
         dial=given.take("dial", parse_dial, {}),
@@ -119,6 +138,7 @@ def parse_sink_options(raw: Mapping[str, str], *, overwrite: bool) -> SinkOption
         is_table=any(given.has(name) for name in ("subscribe", "subscribePattern", "assign")),
         guarantee=guarantee,
         transactional_id=given.take("transactionalId", _transactional_id, None),
+        batch_id=given.take("batchId", parse_batch_id, None),
         transaction_timeout_ms=given.take("transactionTimeoutMs", parse_count, 600_000),
         timeout_ms=given.take("timeoutMs", parse_count, 120_000),
         client_id=given.take("clientId", parse_client_id, ""),

@@ -45,7 +45,7 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
             options = tables.created_with(self.options)
             columns = source_schema(include_headers=parse_options(options).include_headers)
             # Reports an invalid option now instead of at the first INSERT.
-            parse_sink_options(options, overwrite=False)
+            parse_sink_options(options, overwrite=False).without_batch_id()
             return tables.remember(columns, options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -95,6 +95,6 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark is untyped here
                     "outputMode('complete') would replace what the topic holds: use 'update', which writes the rows "
                     "that have changed, or 'append'"
                 )
-            options = parse_sink_options(self.options, overwrite=False)
+            options = parse_sink_options(self.options, overwrite=False).without_batch_id()
             options.credentials.check()
             return RaftlogStreamWriter(options, schema)

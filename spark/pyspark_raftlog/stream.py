@@ -220,11 +220,13 @@ class RaftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         moved = without_recreated(position.offsets, recreated)
         anew = {key for key in ends if key.topic in recreated}
         cut = lost & ends.keys() - anew
-        moved |= {key: ends[key].agreed(moved[key], position.epochs.get(key, NO_LEADER_EPOCH)) for key in cut}
+        moved |= {key: position.agreed(key, ends[key]) for key in cut}
         if self._target is not None:  # What has changed during the run ends where it ends now.
             self._target |= {key: ends[key].end for key in anew | cut}
-        epochs = position.epochs | {key: ends[key].epoch_before(moved[key]) for key in (anew & moved.keys()) | cut}
-        return StreamPosition(moved, position.topic_ids | self._topic_ids, epochs)
+        changed = (anew & moved.keys()) | cut
+        epochs = position.epochs | {key: ends[key].epoch_before(moved[key]) for key in changed}
+        read = position.read | {key: ends[key].epochs_before(moved[key]) for key in changed}
+        return StreamPosition(moved, position.topic_ids | self._topic_ids, epochs, read)
 
 
 class RefusedStream(DataSourceStreamReader):  # type: ignore[misc] # untyped here
@@ -281,6 +283,6 @@ def _problems(
             problems[key] = (
                 f"the log was truncated: the record before offset {offset} had leader epoch {epoch} when the stream "
                 f"read it, and has {ends[key].epoch_before(offset)} now; what agrees ends at offset "
-                f"{ends[key].agreed(offset, epoch)}"
+                f"{position.agreed(key, ends[key])}"
             )
     return problems

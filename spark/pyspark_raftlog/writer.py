@@ -21,7 +21,16 @@ from pyspark.sql.types import StructType
 from pyspark_raftlog import commits
 from pyspark_raftlog.background import BackgroundLoop, background
 from pyspark_raftlog.cluster import Cluster
-from pyspark_raftlog.commits import Attempt, Work, Written, batch_work, micro_batch_work, this_attempt
+from pyspark_raftlog.commits import (
+    Attempt,
+    Work,
+    Written,
+    batch_work,
+    micro_batch_work,
+    this_attempt,
+    work_of_task,
+    works_to_abort,
+)
 from pyspark_raftlog.error_output import plain_errors
 from pyspark_raftlog.sink import Router, SinkOptions, cut, sink_columns
 from pyspark_raftlog.task_traces import task_span
@@ -35,18 +44,18 @@ _log = logging.getLogger(__name__)
 
 
 class RaftlogWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark is untyped here
-    """One batch write. In `foreachBatch` with a `transactionalId`, it commits with the micro-batch."""
+    """One batch write. In `foreachBatch` with a `transactionalId`, it counts once for each micro-batch."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
         self._columns = sink_columns(schema, options)
-        self._work = batch_work(options.batch_id) if options.guarantee == "exactly-once" else None
+        self._work = None
+        if options.guarantee == "exactly-once":
+            self._work = batch_work(options.batch_set_id, options.batch_id, formerly=options.earlier_batch_set_id)
 
     @plain_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        work = self._work
-        if work is not None and self._options.batch_id is not None:
-            work = micro_batch_work(self._options.batch_id, formerly=self._options.earlier_batch_id) or work
+        work = None if self._work is None else work_of_task(self._options, self._work)
         return write_rows(self._options, self._columns, iterator, work, this_attempt())
 
     @plain_errors()
@@ -55,7 +64,7 @@ class RaftlogWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark is u
 
     @plain_errors()
     def abort(self, messages: Sequence[Written | None]) -> None:
-        _abort(self._options, messages, self._work)
+        _abort(self._options, messages, [] if self._work is None else works_to_abort(self._options, self._work))
 
 
 class RaftlogStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # pyspark is untyped here
@@ -80,7 +89,7 @@ class RaftlogStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # 
 
     @plain_errors()
     def abort(self, messages: Sequence[Written | None], batchId: int) -> None:  # noqa: ARG002, N803 -- Spark's names
-        _abort(self._options, messages, None)
+        _abort(self._options, messages)
 
 
 def _commit(options: SinkOptions, messages: Sequence[Written | None]) -> None:
@@ -88,13 +97,14 @@ def _commit(options: SinkOptions, messages: Sequence[Written | None]) -> None:
     loop.run(commits.commit(loop.cluster(options), messages))
 
 
-def _abort(options: SinkOptions, messages: Sequence[Written | None], work: Work | None) -> None:
+def _abort(options: SinkOptions, messages: Sequence[Written | None], works: Sequence[Work] = ()) -> None:
     """Abort the work of the messages; without any, the next attempt or the transaction timeout aborts it."""
     finished = [message for message in messages if message is not None]
     if options.guarantee == "exactly-once":
         loop = background()
-        told = next((message.work for message in finished if message.work is not None), work)
-        loop.run(commits.abort(loop.cluster(options), told))
+        told = [message.work for message in finished if message.work is not None]
+        for work in told[:1] or works:
+            loop.run(commits.abort(loop.cluster(options), work))
     elif stored := sum(message.records for message in finished):
         _log.warning("the write was aborted; %d records of finished tasks stay in the log", stored)
 

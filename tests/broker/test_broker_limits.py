@@ -8,7 +8,10 @@ import gzip
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from broker_support import Http, http_to
@@ -20,6 +23,7 @@ from raftlog.broker.render import form_of
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.config import BrokerConfig, ListenersConfig, NodeConfig, QuorumConfig, VoterConfig
 from raftlog.errors import ConfigError, ErrorCode, InvalidRequestError, RaftlogError, StorageError
+from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address
 from raftlog.partition.storage.data_dir import DataDir
 from raftlog.record import NewRecord, build_batch
@@ -298,3 +302,21 @@ def test_what_a_reader_does_not_accept_is_not_chosen():
     assert form_of("application/json;q=0, application/x-ndjson") == "application/x-ndjson"
     with pytest.raises(RaftlogError, match="Accept: expected one of"):
         form_of("application/json; q=0.0")
+
+
+async def test_groups_know_an_image_s_topics_before_its_logs_are_open(
+    config: NodeConfig, monkeypatch: pytest.MonkeyPatch
+):
+    """A new coordinator decides as soon as its own log leads: with old topics, it would take partitions away again."""
+    async with running(config) as (node, _):
+        node.replicas.local.broker_epoch = 7
+        registered: Any = {1: SimpleNamespace(broker_epoch=7)}
+        image = replace(MetadataImage(), brokers=registered, offset=5)
+        known = list[bool]()
+
+        async def applied(*_: object, complete: bool) -> None:
+            known.append(complete and node.groups._topics._image is image)
+
+        monkeypatch.setattr(node.replicas, "apply", applied)
+        await node._on_image(image)
+    assert known == [True]

@@ -84,8 +84,12 @@ def require_small(runtime: Runtime) -> None:
     assert all(0 < timeout <= 5_000 for timeout in runtime.timeouts), "the decisions have one time-out together"
 
 
-async def pend(groups: GroupService, group_id: str, epoch: int = 0) -> None:
-    body = TransactionOffsetsBody(producer_id=7, producer_epoch=epoch, group_id=group_id, offsets=COMMIT.offsets)
+async def pend(
+    groups: GroupService, group_id: str, epoch: int = 0, producer: int = 7, offsets: tuple[CommitOffset, ...] = ()
+) -> None:
+    body = TransactionOffsetsBody(
+        producer_id=producer, producer_epoch=epoch, group_id=group_id, offsets=offsets or COMMIT.offsets
+    )
     await groups.commit_in_transaction("t", body, transactions=Joins(), timeout_ms=5_000)
 
 
@@ -110,6 +114,25 @@ async def test_the_end_of_a_transaction_of_several_groups(groups: GroupService, 
     assert len(runtime.shard.committed()) == (MAX_OFFSETS if committed else 0)
     assert len(runtime.shard.state.offsets.get("another", ())) == (MAX_OFFSETS if committed else 0)
     require_small(runtime)
+
+
+@pytest.mark.parametrize("by", ["a commit", "a transaction"])
+async def test_a_commit_replaces_the_offsets_of_many_open_transactions(by: str, groups: GroupService, runtime: Runtime):
+    """None of them moves the group's offsets back later. Several decisions are small enough, and none is left out."""
+    some, older = COMMIT.offsets[:1_500], (1, 2, 3, 4, 5)
+    for producer in older:
+        await pend(groups, GROUP, producer=producer, offsets=some)
+    runtime.records.clear()
+    if by == "a commit":
+        done = await groups.commit(GROUP, OffsetCommitRequest(offsets=some), timeout_ms=5_000)
+        assert [one.partition for one in done.offsets] == [one.partition for one in some]
+    else:
+        await pend(groups, GROUP, offsets=some)
+        await groups.end_transaction(GROUP, marker(committed=True), 5_000)
+    assert not any(runtime.shard.state.pending.values())
+    assert sorted(runtime.shard.committed().values()) == [one.offset for one in some]
+    assert max(runtime.records) <= (2 if by == "a commit" else 3) * OFFSETS_AT_ONCE
+    runtime.shard.require_consistent()
 
 
 async def test_a_marker_leaves_the_next_transaction_alone(groups: GroupService, runtime: Runtime):

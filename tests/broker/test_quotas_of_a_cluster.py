@@ -151,15 +151,19 @@ async def sent_as_json(cluster: LocalCluster, topic: str, client_id: str) -> flo
 
 
 async def asked(cluster: LocalCluster, client_id: str) -> float:
-    """Return a client's requests a second."""
-    count, url = 0, cluster.public_url(cluster.brokers[0])
-    async with aiohttp.ClientSession(headers={"Raftlog-Client-Id": client_id}) as session:
-        end = time.monotonic() + MEASURED_S
+    """Return a client's requests a second. One is always on its way, however long the others in this process take."""
+    url, end = cluster.public_url(cluster.brokers[0]), time.monotonic() + MEASURED_S
+
+    async def ask(session: aiohttp.ClientSession) -> int:
+        count = 0
         while time.monotonic() < end:
             async with session.get(f"{url}/v1/brokers") as answer:
                 assert answer.status == 200, await answer.text()
             count += time.monotonic() < end
-    return count / MEASURED_S
+        return count
+
+    async with aiohttp.ClientSession(headers={"Raftlog-Client-Id": client_id}) as session:
+        return sum(await asyncio.gather(*(ask(session) for _ in range(4)))) / MEASURED_S
 
 
 async def test_two_clients_of_one_quota_get_the_same(shared_cluster: LocalCluster, topic_name: str):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +17,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from raftlog.cli import quotas
+from raftlog.cli import quotas, security
+from raftlog.cli.main import cli
 from raftlog.cli.shared import print_table, say
 from raftlog.model import Quota
 
@@ -43,6 +49,49 @@ def test_no_name_makes_a_row_or_a_column(capsys: pytest.CaptureFixture[str]):
     assert shown in table
     assert not re.search("^b-0", table, re.MULTILINE)
     assert printed(capsys, lambda: say(f"deleted {forged}")) == f"deleted {shown}\n"
+
+
+@pytest.mark.parametrize("arguments", [("table",), ("table", "--json")])
+def test_a_terminal_that_is_not_utf_8_shows_everything(arguments: tuple[str, ...]):
+    """In ISO 8859-1 there is no line to draw, and no Cyrillic letter. JSON is UTF-8 there, too."""
+    code = """
+import sys
+from raftlog.cli import main, shared
+import click
+sys.stdout.isatty = lambda: True
+@click.command("table")
+@shared.json_option
+def command(as_json):
+    shared.print_json({"group": "ключ"}) if as_json else shared.print_table(["group"], [("ключ",)])
+main._COMMANDS["table"] = "x"
+sys.modules["raftlog.cli.table"] = sys.modules["__main__"]
+main.cli()
+"""
+    environment = os.environ | {"PYTHONIOENCODING": "iso-8859-1", "PYTHONUTF8": "0"}
+    done = subprocess.run([sys.executable, "-c", code, *arguments], env=environment, capture_output=True, check=False)
+    if "--json" in arguments:
+        assert json.loads(done.stdout) == {"group": "ключ"}
+    else:
+        assert "\\u043a\\u043b\\u044e\\u0447" in done.stdout.decode("ascii"), done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "cannot use /x: Permission denied"),
+        (OSError(errno.ENOSPC, "No space left on device"), "cannot write: No space left on device"),
+    ],
+)
+def test_an_error_of_the_system_is_json_too(monkeypatch: pytest.MonkeyPatch, error: OSError, message: str):
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(security, "_issue_all", fail)
+    command = ["security", "issue", "--dir", "x", "--cluster-id", "c", "--user", "bob"]
+    done = CliRunner().invoke(cli, [*command, "--json"])
+    assert done.exit_code == 1
+    assert json.loads(done.stderr)["error"]["message"].startswith(message)
+    assert f"Error: {message}" in CliRunner().invoke(cli, command).stderr
 
 
 def test_no_console_of_a_command_replaces_names_by_pictures():

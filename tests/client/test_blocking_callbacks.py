@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -123,6 +124,21 @@ def test_its_error_is_the_callers(member: Callable[..., Any]):
     consumer = member(on_assigned=fail)
     with consumer, pytest.raises(ZeroDivisionError):
         read(consumer, 1)
+
+
+async def leave_in_the_loop(_: Partitions) -> None:
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("leave", [lambda _: sys.exit(3), leave_in_the_loop], ids=["function", "coroutine"])
+def test_its_exit_is_the_callers_and_the_consumer_goes_on(member: Callable[..., Any], leave: Callable[..., Any]):
+    consumer = member(on_assigned=leave, on_revoked=leave)
+    with pytest.raises(SystemExit):
+        read(consumer, 1)
+    assert read(consumer, 20) == 20
+    with pytest.raises(SystemExit):
+        consumer.close()
+    assert not consumer._thread.is_alive()
 
 
 def test_closing_waits_for_a_callback(url: str, topic_name: str, member: Callable[..., Any]):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from transaction_settings import SETTINGS
@@ -19,6 +20,7 @@ from raftlog.errors import (
     TransactionInDoubtError,
 )
 from raftlog.wire import paths
+from raftlog.wire.metadata import COMMITS_BY_TOPIC_ID
 from raftlog.wire.transactions import TransactionalProducer
 
 ALREADY_COMMITTED = InvalidRequestError("it has ended", code=ErrorCode.INVALID_TXN_STATE)
@@ -41,7 +43,7 @@ class Managed(TransactionManager):
     """Its coordinator answers commits and offsets never, and an abort as it is told."""
 
     def __init__(self, flush: Callable[[], Awaitable[None]]) -> None:
-        super().__init__(object(), Sent(flush), SETTINGS)  # type: ignore[arg-type]
+        super().__init__(cast("Any", SimpleNamespace(feature_level=COMMITS_BY_TOPIC_ID)), Sent(flush), SETTINGS)
         self.refusal: Exception | None = None
         self.is_silent = False
         """Abortions are not answered either."""
@@ -172,7 +174,8 @@ async def test_an_epoch_that_a_leader_refuses_is_explained_by_the_coordinator(is
     assert (caught.value.code, manager.state) == (expected, "fenced" if is_replaced else "ready")
 
 
-async def test_after_an_abort_that_was_cancelled_the_next_transaction_waits_for_it():
+@pytest.mark.parametrize(("then", "state"), [("begin", "in transaction"), ("init", "ready")])
+async def test_after_an_abort_that_was_cancelled_the_next_transaction_waits_for_it(then: str, state: str):
     manager = Managed(nothing)
     manager.is_silent = True
 
@@ -186,5 +189,28 @@ async def test_after_an_abort_that_was_cancelled_the_next_transaction_waits_for_
     with pytest.raises(asyncio.CancelledError):
         await task
     async with asyncio.timeout(5):
+        await getattr(manager, then)()
+    assert (manager.said, manager.state) == ([False], state)
+
+
+@pytest.mark.parametrize("was_commit_asked", [True, False])
+async def test_after_a_commit_whose_abort_was_cancelled_too_the_next_transaction_waits_for_it(was_commit_asked: bool):
+    flushing = asyncio.Event()
+
+    async def flush() -> None:
+        flushing.set()
+        await asyncio.Event().wait()
+
+    manager = Managed(nothing if was_commit_asked else flush)
+    manager.is_silent = True
+    task = asyncio.ensure_future(run(manager))
+    await (manager.asked if was_commit_asked else flushing).wait()
+    manager.asked.clear()
+    task.cancel()
+    await manager.asked.wait()
+    task.cancel()
+    with pytest.raises(TransactionInDoubtError if was_commit_asked else asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(5):
         await manager.begin()
-    assert (manager.said, manager.state) == ([False], "in transaction")
+    assert (manager.said, manager.state) == ([True, False] if was_commit_asked else [False], "in transaction")

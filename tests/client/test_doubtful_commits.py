@@ -85,6 +85,7 @@ async def test_a_producer_whose_id_has_expired_goes_on():
     made, asked = manager(EXPIRED, EXPIRED, None)
     with pytest.raises(TransactionAbortedError, match="run it again"):
         await run(made)
+    assert made.state == "new", "the next transaction takes the id again"
     leaders = InvalidRequestError("from the leader", code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     with pytest.raises(TransactionAbortedError, match="run it again"):
         async with made.transaction():

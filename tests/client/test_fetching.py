@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from raftlog.client import fetching
 from raftlog.client.fetching import RETRY_REST_S, Fetcher
 from raftlog.client.reader import PartitionReader
 from raftlog.errors import CorruptBatchError, InvalidRequestError, OffsetOutOfRangeError, StaleRouteError
@@ -32,8 +33,11 @@ class Leader:
         self.asked: list[list[int]] = []
         self.session = self
         self.throttles = Throttles()
+        self.timeout_ms = 60_000
         self.is_silent = False
         """Whether no broker names a leader."""
+        self.is_old = False
+        """Whether it is long ago that a broker named one."""
 
     async def call_frame(self, *_: object, message: FetchRequest, **__: object) -> Any:
         self.asked.append([part.partition for part in message.partitions])
@@ -43,6 +47,9 @@ class Leader:
         assert not self.is_silent
 
     def is_stale(self, topic: str) -> bool:
+        return self.is_silent or self.is_old
+
+    def must_refresh(self, topic: str) -> bool:
         return self.is_silent
 
     def forget_leader_of(self, topics: object) -> None: ...
@@ -164,6 +171,20 @@ async def test_partitions_take_turns_when_an_answer_has_no_room_for_all():
             found[record.partition].append(record.offset)
 
     assert found == {number: [0, 1, 2, 3] for number in range(5)}
+    await reader.fetcher.close()
+
+
+async def test_more_partitions_than_a_request_may_have_take_turns_also_without_records(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(fetching, "MAX_REQUEST_PARTITIONS", 2)
+    log = Log(end=10, room=0)
+    reader = _reader(log)
+    reader.begin({TopicPartition("t", number): 0 for number in range(5)})
+    async with asyncio.timeout(10):
+        while len(log.positions) < 5:
+            await reader.fetcher.wait(100)
+    assert [sorted(asked) for asked in log.positions[:5]] == [[0, 1], [2, 3], [0, 4], [1, 2], [3, 4]]
     await reader.fetcher.close()
 
 
@@ -370,21 +391,59 @@ async def test_a_call_for_records_ends_with_an_error_when_another_task_closes_th
             await waiting
 
 
-class Paging(Leader):
-    """A proxy answers in its place."""
+class Paging(Log):
+    """Answers with a page that is none of its own, until `records_after` fetches."""
 
-    async def call_frame(self, *_: object, **__: object) -> Any:
-        self.asked.append([])
-        raise PeerAnswerError("status 502 without an error body: '<html>'")
+    records_after = 1_000_000
+
+    async def call_frame(self, *arguments: object, **options: Any) -> tuple[FetchResponse, memoryview]:
+        if len(self.asked) < self.records_after:
+            self.asked.append([])
+            raise PeerAnswerError("status 404 without an error body: '<html>'")
+        return await super().call_frame(*arguments, **options)
+
+
+def paged() -> tuple[Paging, Fetcher]:
+    leader = Paging(end=10)
+    fetcher = Fetcher(leader, max_wait_ms=1, min_bytes=1, max_bytes=1, partition_max_bytes=1)  # type: ignore[arg-type]
+    fetcher.seek(T0, 0)
+    return leader, fetcher
 
 
 async def test_a_page_in_place_of_records_is_no_error_and_no_busy_loop():
-    leader = Paging()
-    fetcher = Fetcher(leader, max_wait_ms=1, min_bytes=1, max_bytes=1, partition_max_bytes=1)  # type: ignore[arg-type]
-    fetcher.seek(T0, 0)
+    leader, fetcher = paged()
     began = asyncio.get_running_loop().time()
-    while len(leader.asked) < 3:
+    while len(leader.asked) < 3 and not fetcher.failures:
         await fetcher.wait(100)
+    assert not fetcher.failures
     assert asyncio.get_running_loop().time() - began >= 2 * RETRY_REST_S
+    await fetcher.close()
+
+
+async def test_pages_in_place_of_records_are_logged_when_they_begin_and_when_they_end(caplog: pytest.LogCaptureFixture):
+    leader, fetcher = paged()
+    leader.records_after = 3
+    while not fetcher.completed:
+        await fetcher.wait(100)
+    await fetcher.close()
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("raftlog")] == [
+        "an answer of 127.0.0.1:1 cannot be read; asking again. The error: status 404 without an error body: '<html>'",
+        "127.0.0.1:1 answers again, after 3 answers that could not be read",
+    ]
+
+
+async def test_an_answer_that_can_never_be_read_is_an_error_in_the_end():
+    """Such as one that is too large, or one that a proxy encodes: the application waits for records that never come."""
+    leader, fetcher = paged()
+    leader.timeout_ms = int(2.5 * RETRY_REST_S * 1000)
+    reader = PartitionReader(leader, fetcher, on_out_of_range=None)  # type: ignore[arg-type]
+    reader.begin({T0: 0})
+    for most in (10, 1):  # Later, each fetch is the last one.
+        leader.asked.clear()
+        async with asyncio.timeout(10):
+            with pytest.raises(PeerAnswerError, match="status 404"):  # noqa: PT012
+                while True:
+                    await reader.next_completed(100)
+        assert 1 <= len(leader.asked) <= most
     assert not fetcher.failures
     await fetcher.close()

@@ -11,7 +11,14 @@ import pytest
 from raftlog.client import group_member
 from raftlog.client.core.membership import MemberOptions, Membership
 from raftlog.client.group_member import GroupMember
-from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError, RetriableError
+from raftlog.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    RaftlogError,
+    RetriableError,
+    UnknownOutcomeError,
+    UnreachableError,
+)
 from raftlog.transport import PeerAnswerError
 from raftlog.wire.groups import LEAVE_EPOCH
 
@@ -48,9 +55,9 @@ def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_member, "KeepAlive", lambda *_: keepalive)
 
 
-def member_of(link: HeldLink, **options: Any) -> GroupMember:
+def member_of(link: HeldLink, *, max_poll_interval_ms: int = 300_000, **options: Any) -> GroupMember:
     membership = Membership("m", MemberOptions(topics=("t",), **options))
-    return GroupMember(cast("Any", link), membership, max_poll_interval_ms=300_000, on_change=lambda: None)
+    return GroupMember(cast("Any", link), membership, max_poll_interval_ms=max_poll_interval_ms, on_change=lambda: None)
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -128,22 +135,79 @@ async def test_a_page_in_place_of_an_answer_ends_no_membership():
     await member.close()
 
 
-class SilentLink(HeldLink):
-    """A link whose coordinator has each heartbeat, and answers none."""
+UNREACHABLE = UnreachableError("connection refused")
+UNKNOWN = UnknownOutcomeError("no answer")
+
+
+class SilentLink(RefusingLink):
+    """A link whose coordinator refuses some heartbeats, and then has each one, and answers none."""
 
     async def call(self, *_: Any, **__: Any) -> Any:
+        if self.refusals:
+            raise self.refusals.pop(0)
         self.held.set()
         await asyncio.Event().wait()
 
 
-async def test_a_join_that_is_cut_off_is_taken_back():
+@pytest.mark.parametrize("refusals", [(), (UNREACHABLE,), (UNKNOWN, UNREACHABLE)])
+async def test_a_join_that_is_cut_off_is_taken_back(refusals: tuple[RaftlogError, ...]):
     """The coordinator would keep its partitions until its session ends."""
-    link = SilentLink()
+    link = SilentLink(*refusals)
     member = member_of(link)
     starting = asyncio.create_task(member.start(timeout_ms=60_000))
     await link.held.wait()
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
+    await member.close()
+    assert link.left == [LEAVE_EPOCH]
+
+
+@pytest.mark.parametrize(
+    ("refusals", "left"),
+    [
+        ((UNREACHABLE,), []),
+        ((InvalidRequestError("in use", code=ErrorCode.UNRELEASED_INSTANCE_ID),), []),
+        ((UNKNOWN, UNREACHABLE), [LEAVE_EPOCH]),
+        ((UNKNOWN,), [LEAVE_EPOCH]),
+    ],
+    ids=["unreachable", "in-use", "unknown-before", "unknown"],
+)
+async def test_a_join_is_taken_back_if_some_attempt_may_have_reached_the_coordinator(
+    refusals: tuple[RaftlogError, ...], left: list[int]
+):
+    """A close that took back another one would wait for a coordinator that has nothing of this member."""
+    link = RefusingLink(*refusals)
+    member = member_of(link)
+    starting = asyncio.create_task(member.start(timeout_ms=60_000))
+    while member._refusal is not refusals[-1]:
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await member.close()
+    assert link.left == left
+
+
+async def test_the_error_of_a_membership_does_not_grow_with_the_calls_that_raise_it():
+    member = member_of(RefusingLink(InvalidRequestError("no such name")))
+    with pytest.raises(InvalidRequestError):
+        await member.start(timeout_ms=60_000)
+    frames = set[int]()
+    for _ in range(3):
+        with pytest.raises(InvalidRequestError) as raised:
+            member.raise_failure()
+        frames.add(len(raised.traceback))
+    assert len(frames) == 1
+    await member.close()
+
+
+async def test_a_member_whose_join_has_no_answer_leaves_when_its_application_asks_for_nothing():
+    link = SilentLink()
+    member = member_of(link, max_poll_interval_ms=50)
+    starting = asyncio.create_task(member.start(timeout_ms=60_000))
+    async with asyncio.timeout(10):
+        await starting
+    assert (member.membership.phase, link.left) == ("lost", [LEAVE_EPOCH])
     await member.close()
     assert link.left == [LEAVE_EPOCH]

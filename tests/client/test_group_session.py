@@ -11,12 +11,20 @@ import pytest
 
 from raftlog.client import group_session
 from raftlog.client.core.membership import MemberOptions, Membership
-from raftlog.client.fetching import Fetcher
+from raftlog.client.fetching import Failure, Fetcher
 from raftlog.client.group_session import GroupOptions, GroupSession
 from raftlog.client.reader import PartitionReader
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, StaleRouteError
+from raftlog.errors import (
+    ErrorCode,
+    FencedError,
+    InvalidRequestError,
+    NotFoundError,
+    OffsetOutOfRangeError,
+    StaleRouteError,
+)
 from raftlog.model import Address, TopicPartition
 from raftlog.wire.data import OffsetResponse
+from raftlog.wire.groups import CommittedOffset
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 LEADER = Address("127.0.0.1", 1)
@@ -162,7 +170,7 @@ async def test_a_rewind_does_not_bring_back_what_was_given_up_meanwhile():
 
     async def committed(_: object) -> list[object]:
         session._forget({P0})
-        return [SimpleNamespace(topic="t", partition=number, offset=3, leader_epoch=0) for number in (0, 1)]
+        return [CommittedOffset(topic="t", partition=number, offset=3, leader_epoch=0) for number in (0, 1)]
 
     session.commits.committed = committed  # type: ignore[method-assign,assignment]
     await session.rewind(frozenset({P0, P1}))
@@ -267,3 +275,26 @@ async def test_partitions_are_given_up_though_their_commit_cannot_be_made(caplog
     await session.run_due_work()
     assert session.membership.owned == frozenset()
     assert "a commit failed" in caplog.text
+
+
+class Shrunken(Cluster):
+    """The topic was created again, and has only its partition 0 now."""
+
+    async def require_leader(self, topic: str, partition: int) -> Address:
+        if partition > 0:
+            raise NotFoundError(f"topic {topic!r} has partitions 0 to 0, received {partition}")
+        return LEADER
+
+    def cached_topic(self, topic: str) -> SimpleNamespace:
+        return SimpleNamespace(topic_id="f" * 32, partitions=("partition 0",))
+
+
+async def test_a_partition_that_is_gone_raises_nothing_before_the_coordinator_takes_it_back():
+    session = member(Shrunken())
+    reader = session._reader
+    reader._on_out_of_range = "earliest"
+    reader.begin({P0: 50, P1: 50}, topic_ids={P0: "0" * 32, P1: "0" * 32})
+    for partition in (P0, P1):
+        await reader._decide(Failure(partition, OffsetOutOfRangeError("it was deleted and recreated")))
+    assert reader.positions == {P0: 7, P1: 0}
+    assert reader.fetcher.topic_id(P1) == "f" * 32

@@ -16,6 +16,7 @@ from raftlog.model import TopicPartition
 from raftlog.runtime import Tasks
 from raftlog.transport import PeerAnswerError
 from raftlog.wire.groups import CommittedOffset, OffsetFetchResponse, OffsetResult, OffsetResults
+from raftlog.wire.metadata import COMMITS_BY_TOPIC_ID
 
 ASKED, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 COMMIT = {ASKED: OffsetAndMetadata(offset=7)}
@@ -40,8 +41,14 @@ def coordinator() -> Coordinator:
 
 @pytest.fixture
 def commits(coordinator: Coordinator) -> GroupCommits:
-    membership = SimpleNamespace(phase="member", member_id="m", epoch=3, error=None)
-    reader = SimpleNamespace(positions={ASKED: 7}, epochs={}, epochs_read=EpochsRead())
+    membership = SimpleNamespace(phase="member", member_id="m", epoch=3, error=None, joins=1)
+    reader = SimpleNamespace(
+        positions={ASKED: 7},
+        epochs={},
+        epochs_read=EpochsRead(),
+        fetcher=SimpleNamespace(topic_id=lambda _: ""),
+        connection=SimpleNamespace(feature_level=COMMITS_BY_TOPIC_ID),
+    )
     return GroupCommits(
         cast("Any", SimpleNamespace(membership=membership, link=coordinator)),
         cast("Any", reader),
@@ -83,4 +90,4 @@ async def test_committed_offsets_of_other_partitions_do_not_count(coordinator: C
         )
     )
 
-    assert await session.starting_offsets(frozenset({ASKED})) == ({ASKED: 5}, {ASKED: 2})
+    assert await session.starting_offsets(frozenset({ASKED})) == ({ASKED: 5}, {ASKED: 2}, {ASKED: ""})

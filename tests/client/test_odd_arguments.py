@@ -77,3 +77,13 @@ def test_a_close_that_is_refused_drops_nothing():
         assert producer.metrics().records_sent == 0  # It is open.
     finally:
         producer.close(timeout_ms=0)
+
+
+@pytest.mark.parametrize(("topic", "error"), [("", InvalidRequestError), (None, TypeError)])
+def test_a_blocking_producer_refuses_a_record_for_no_topic_at_once(topic: Any, error: type[Exception]):
+    producer = blocking.Producer(DOWN, close_timeout_ms=0, max_block_ms=100)
+    try:
+        with pytest.raises(error, match="topic"):
+            producer.send_nowait(topic, b"value")
+    finally:
+        producer.close(timeout_ms=0)

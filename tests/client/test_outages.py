@@ -66,6 +66,8 @@ async def test_a_consumer_waits_until_brokers_answer_again(
     caplog.set_level(logging.WARNING, "raftlog.client")
     if "group_id" in options:
         options = options | {"group_id": f"group-{topic_name}"}
+        async with Admin(url) as admin:  # The first group of a cluster waits for a topic of its own.
+            await admin.find_coordinator("group", options["group_id"])
     async with (
         relayed(shared_cluster) as network,
         asyncio.timeout(40),

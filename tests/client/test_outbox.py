@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from types import TracebackType
 from typing import Any
 
@@ -37,6 +38,15 @@ async def test_a_refused_record_fails_its_transaction(error: Exception):
     await outbox.passed()
     assert type(outcome.exception(timeout=0)) is type(error)
     assert transactions.state == "failed"
+
+
+async def test_an_exit_in_a_records_callback_lets_later_records_be_sent():
+    outbox = refusing(QueueingProducer("http://127.0.0.1:1"), RetriableError("no replicas"))
+    first, second = (outbox.put("t", None, RECORD, 5) for _ in range(2))
+    first.add_done_callback(lambda _: sys.exit(3))
+    await outbox.passed()
+    assert isinstance(first.exception(timeout=0), RetriableError)
+    assert isinstance(second.exception(timeout=0), RetriableError)
 
 
 def frames(trace: TracebackType | None) -> int:

@@ -154,6 +154,9 @@ class NoMetadata(Leader):
     def is_stale(self, topic: str) -> bool:
         return True
 
+    def must_refresh(self, topic: str) -> bool:
+        return True
+
     async def refresh(self, topics: list[str], *, max_age_s: float) -> None:
         self.asked.append([])
         raise RuntimeError(NO_THREAD)

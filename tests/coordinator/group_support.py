@@ -18,6 +18,7 @@ from raftlog.errors import RaftlogError
 from raftlog.model import TopicPartition
 from raftlog.wire.groups import (
     CommitOffset,
+    CommittedOffset,
     GroupHeartbeatRequest,
     GroupHeartbeatResponse,
     OffsetCommitRequest,
@@ -112,8 +113,12 @@ class Shard:
         return self.run(decide_commit, GROUP, request, topics=self.topics, settings=self.settings)
 
     def committed(self, **request: Any) -> dict[TopicPartition, int]:
-        answer = self.run(decide_fetch, GROUP, OffsetFetchRequest(**request), topics=self.topics)
-        return {TopicPartition(item.topic, item.partition): item.offset for item in answer.offsets}
+        return {TopicPartition(one.topic, one.partition): one.offset for one in self.fetched(**request)}
+
+    def fetched(self, **request: Any) -> list[CommittedOffset]:
+        """Return what a sender sees of committed offsets."""
+        found = self.run(decide_fetch, GROUP, OffsetFetchRequest(**request))
+        return [one.described(self.topics) for one in found]
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms

@@ -8,10 +8,10 @@ from group_support import GROUP
 
 from raftlog.coordinator.group.administration import decide_classic_description, decide_deletion, decide_description
 from raftlog.coordinator.group.classic_requests import Leaver
-from raftlog.coordinator.group.offsets import decide_offset_deletion
+from raftlog.coordinator.group.offsets import decide_offset_deletion, decide_transactional_commit
 from raftlog.errors import ErrorCode, InvalidRequestError, NotFoundError
 from raftlog.model import TopicPartition
-from raftlog.wire.groups import OffsetDeleteRequest, TopicPartitions
+from raftlog.wire.groups import CommitOffset, OffsetCommitRequest, OffsetDeleteRequest, TopicPartitions
 from raftlog.wire.kafka.consumer_protocol import encode_assignment
 from raftlog.wire.kafka.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -38,7 +38,24 @@ def test_members_commit_in_their_generation_and_others_do_not():
     b.step()
     assert shard.classic.phase == "CompletingRebalance"
     assert code_of(commit, shard, 4, a.member_id, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    pend(shard, 5, a.member_id, 2)  # In a transaction, as in Kafka: this error would end it.
+    assert code_of(pend, shard, 5, a.member_id, 1) is ErrorCode.ILLEGAL_GENERATION
     assert shard.committed() == {TopicPartition("t", 0): 3}
+
+
+def pend(shard: ClassicShard, offset: int, member_id: str, generation: int) -> None:
+    """Commit in a transaction."""
+    asked = CommitOffset(topic="t", partition=0, offset=offset)
+    request = OffsetCommitRequest(offsets=(asked,), member_id=member_id, member_epoch=generation)
+    shard.run(
+        decide_transactional_commit,
+        GROUP,
+        request,
+        producer_id=7,
+        producer_epoch=1,
+        topics=shard.topics,
+        settings=shard.settings,
+    )
 
 
 def test_a_client_with_an_id_and_no_generation_commits_for_an_empty_group():

@@ -69,13 +69,12 @@ def test_a_consumer_that_assigns_partitions_itself_commits_with_the_id_that_it_c
     """librdkafka sends its own id (KIP-1082) and no epoch, also before it has joined."""
     shard = Shard()
     shard.commit(5, member="mine", epoch=-1)
-    asked = OffsetFetchRequest(member_id="mine", member_epoch=-1)
-    assert [one.offset for one in shard.run(decide_fetch, GROUP, asked, topics=shard.topics).offsets] == [5]
+    assert [one.offset for one in shard.fetched(member_id="mine", member_epoch=-1)] == [5]
     member = Member(shard, "a")
     member.beat()
     for action in (
         lambda: shard.commit(6, member="mine", epoch=-1),
-        lambda: shard.run(decide_fetch, GROUP, asked, topics=shard.topics),
+        lambda: shard.fetched(member_id="mine", member_epoch=-1),
     ):
         with pytest.raises(FencedError) as fenced:
             action()
@@ -144,8 +143,8 @@ def test_offsets_of_transactions_take_effect_when_they_commit():
     with pytest.raises(InvalidRequestError) as open_:
         shard.run(decide_deletion, GROUP)
     assert open_.value.code is ErrorCode.NON_EMPTY_GROUP
-    stable = shard.run(decide_fetch, GROUP, OffsetFetchRequest(require_stable=True), topics=shard.topics)
-    assert [item.error.code if item.error else item.offset for item in stable.offsets] == ["UNSTABLE_OFFSET_COMMIT", 6]
+    stable = shard.fetched(require_stable=True)
+    assert [item.error.code if item.error else item.offset for item in stable] == ["UNSTABLE_OFFSET_COMMIT", 6]
     assert end(3, commit=False) == 0
     assert shard.committed()[TopicPartition("t", 0)] == 5
 
@@ -153,7 +152,7 @@ def test_offsets_of_transactions_take_effect_when_they_commit():
 def test_offsets_are_shown_only_by_a_confirmed_leader():
     """A coordinator that is cut off from the controllers does not know what its successor has committed."""
     shard = Shard()
-    shown = decide_fetch(shard.state, shard.now, GROUP, OffsetFetchRequest(), topics=shard.topics)
+    shown = decide_fetch(shard.state, shard.now, GROUP, OffsetFetchRequest())
     assert shown.is_confirmed
 
 
@@ -210,10 +209,8 @@ def test_offsets_of_every_open_transaction_are_unstable():
             settings=shard.settings,
         )
     wanted = (TopicPartitions(topic="t", partitions=(0, 1, 2, 3)),)
-    answer = shard.run(
-        decide_fetch, GROUP, OffsetFetchRequest(require_stable=True, partitions=wanted), topics=shard.topics
-    )
-    codes = [item.error.code if item.error else item.offset for item in answer.offsets]
+    answer = shard.fetched(require_stable=True, partitions=wanted)
+    codes = [item.error.code if item.error else item.offset for item in answer]
     assert codes == ["UNSTABLE_OFFSET_COMMIT", "UNSTABLE_OFFSET_COMMIT", "UNSTABLE_OFFSET_COMMIT", -1]
 
 
@@ -257,3 +254,99 @@ def test_an_end_without_pending_offsets_is_confirmed():
     """A coordinator that was replaced has none, and answered. Its successor never got the marker."""
     end = decide_end_of_transaction(GroupsState(), Now(0, 0), producer_id=9, producer_epoch=0, commit=True)
     assert (end.records, end.response, end.is_confirmed) == ([], 0, True)
+
+
+def id_of_t(shard: Shard) -> str:
+    """Return the id of the topic `t` as it is now."""
+    known = shard.topics.get("t")
+    assert known is not None
+    return known.topic_id
+
+
+def test_a_commit_of_a_topic_that_was_created_again_is_refused():
+    shard = Shard()
+    old = id_of_t(shard)
+    assert code_of(shard.commit(5, topic_id=old)) is None
+    shard.topics.set("t", 4, topic_id="f" * 32)
+    assert code_of(shard.commit(5_000, topic_id=old)) == "UNKNOWN_TOPIC_ID"
+    assert shard.state.offsets[GROUP][TopicPartition("t", 0)].offset == 5
+    assert code_of(shard.commit(7, topic_id="f" * 32)) is None
+    assert code_of(shard.commit(8, partition=1)) is None, "clients that do not know the id commit as before"
+    assert shard.committed() == {TopicPartition("t", 0): 7, TopicPartition("t", 1): 8}
+    shard.topics.set("t", None)
+    assert code_of(shard.commit(9, topic_id="f" * 32)) == "UNKNOWN_TOPIC_ID", "the metadata may be behind"
+    assert code_of(shard.commit(9)) == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def test_a_partition_that_the_topic_has_no_longer_is_refused_by_its_id_first():
+    shard = Shard()
+    old = id_of_t(shard)
+    shard.topics.set("t", 1, topic_id="f" * 32)
+    assert code_of(shard.commit(5, partition=3, topic_id=old)) == "UNKNOWN_TOPIC_ID"
+    assert code_of(shard.commit(5, partition=3, topic_id="f" * 32)) == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def test_other_partitions_of_a_commit_are_stored():
+    shard = Shard(FakeTopics(t=1, u=1))
+    old = id_of_t(shard)
+    shard.topics.set("t", 1, topic_id="f" * 32)
+    asked = (
+        CommitOffset(topic="t", partition=0, offset=5_000, topic_id=old),
+        CommitOffset(topic="u", partition=0, offset=6),
+    )
+    request = OffsetCommitRequest(offsets=asked)
+    results = shard.run(decide_commit, GROUP, request, topics=shard.topics, settings=shard.settings).offsets
+    assert [one.error and one.error.code for one in results] == ["UNKNOWN_TOPIC_ID", None]
+    assert shard.committed() == {TopicPartition("u", 0): 6}
+
+
+def pend(shard: Shard, offset: int, *, topic_id: str = "", partitions: tuple[int, ...] = (0,)):
+    asked = tuple(CommitOffset(topic="t", partition=one, offset=offset, topic_id=topic_id) for one in partitions)
+    return shard.run(
+        decide_transactional_commit,
+        GROUP,
+        OffsetCommitRequest(offsets=asked),
+        producer_id=9,
+        producer_epoch=1,
+        topics=shard.topics,
+        settings=shard.settings,
+    )
+
+
+def test_offsets_of_a_transaction_for_a_topic_that_was_created_again_are_refused_all_together():
+    shard = Shard()
+    old = id_of_t(shard)
+    shard.topics.set("t", 4, topic_id="f" * 32)
+    asked = (
+        CommitOffset(topic="t", partition=1, offset=6, topic_id="f" * 32),
+        CommitOffset(topic="t", partition=0, offset=5_000, topic_id=old),
+    )
+    results = shard.run(
+        decide_transactional_commit,
+        GROUP,
+        OffsetCommitRequest(offsets=asked),
+        producer_id=9,
+        producer_epoch=1,
+        topics=shard.topics,
+        settings=shard.settings,
+    )
+    assert [one.error and one.error.code for one in results.offsets] == [None, "UNKNOWN_TOPIC_ID"]
+    assert shard.state.pending == {}
+
+
+@pytest.mark.parametrize("by_id", [True, False], ids=["new client", "old client"])
+def test_a_transaction_that_read_the_deleted_topic_does_not_replace_offsets_of_the_new_one(by_id: bool):
+    shard = Shard()
+    pend(shard, 5_000, topic_id=id_of_t(shard) if by_id else "", partitions=(0, 1))
+    shard.topics.set("t", 4, topic_id="f" * 32)
+    shard.commit(7, topic_id="f" * 32)
+    assert len(shard.state.pending[9]) == 1, "the newer commit replaced the other one"
+    shard.run(decide_end_of_transaction, producer_id=9, producer_epoch=1, commit=True)
+    assert shard.committed() == {TopicPartition("t", 0): 7, TopicPartition("t", 1): -1}
+
+
+def test_committed_offsets_name_their_topic():
+    shard = Shard()
+    shard.commit(5)
+    found = shard.fetched(partitions=(TopicPartitions(topic="t", partitions=(0, 1)),))
+    assert [(one.offset, one.topic_id) for one in found] == [(5, id_of_t(shard)), (-1, "")]

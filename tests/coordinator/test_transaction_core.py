@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from transaction_support import Shard
 
 from raftlog.coordinator.transaction.records import TransactionChanged
-from raftlog.coordinator.transaction.transitions import LAST_EPOCH
+from raftlog.coordinator.transaction.transitions import LAST_EPOCH, require_producer
+from raftlog.errors import ErrorCode, InvalidRequestError
 
 
 def test_a_transaction_from_its_first_partition_to_its_last_marker():
@@ -144,6 +145,17 @@ def test_ids_that_nobody_uses_are_forgotten():
     assert (shard.tick(100_000), shard.phase("a")) == (1, "aborting")
     assert (shard.tick(0), sorted(shard.state.by_id)) == (1, ["a"])
     assert shard.join(first, 0, name="b") == "INVALID_PRODUCER_ID_MAPPING"
+
+
+@pytest.mark.parametrize(("name", "details"), [("forgotten", {"expired": True}), ("b", {})])
+def test_a_refusal_says_whether_nobody_has_the_id_any_more(name: str, details: dict[str, bool]):
+    """A producer that was idle takes it again then; it is fenced if another one has it."""
+    shard = Shard()
+    first = shard.init("a")
+    shard.init("b")
+    with pytest.raises(InvalidRequestError) as refused:
+        require_producer(shard.state, name, *first)
+    assert (refused.value.code, refused.value.details) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, details)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ from group_support import GROUP, Shard
 from raftlog.coordinator.group.offsets import (
     OFFSETS_AT_ONCE,
     decide_end_of_transaction,
-    decide_fetch,
     decide_transactional_commit,
 )
-from raftlog.wire.groups import CommitOffset, OffsetCommitRequest, OffsetFetchRequest, TopicPartitions
+from raftlog.wire.groups import CommitOffset, OffsetCommitRequest, TopicPartitions
 
 PLACE = (TopicPartitions(topic="t", partitions=(0,)),)
 
@@ -29,8 +28,7 @@ def pend(shard: Shard, producer_id: int, offset: int) -> None:
 
 
 def shown(shard: Shard) -> int | str:
-    request = OffsetFetchRequest(require_stable=True, partitions=PLACE)
-    (found,) = shard.run(decide_fetch, GROUP, request, topics=shard.topics).offsets
+    (found,) = shard.fetched(require_stable=True, partitions=PLACE)
     return found.error.code if found.error else found.offset
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,6 +12,7 @@ from controller_support import Bench, joined
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError, StaleRouteError, UnknownOutcomeError
 from raftlog.metadata_quorum.image_codec import image_from_plain
 from raftlog.metadata_quorum.records import FEATURE_LEVEL, Command, CreateTopic, encode_command
+from raftlog.metadata_quorum.sessions import Sessions
 from raftlog.model import Address
 from raftlog.wire.admin import AdminResponse
 from raftlog.wire.codec import decode_json, encode_json
@@ -108,6 +110,20 @@ async def test_silence_ends_a_session_and_a_new_epoch_starts_them_all_afresh(ben
     bench.clock.now_ms = 102_900
     await asyncio.sleep(0.02)  # Several checks: none of them may fence.
     assert not any(broker.fenced for broker in bench.controller.image.brokers.values())
+
+
+async def test_a_controller_that_stood_still_ends_no_session(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    """Its disk was slow, or it was frozen. The heartbeats that came meanwhile wait in its sockets."""
+    await bench.active()
+    monkeypatch.setattr(bench.clock, "monotonic_ms", lambda: time.monotonic_ns() // 1_000_000)
+    monkeypatch.setattr(bench.controller, "_sessions", Sessions(timeout_ms=500))
+    await bench.join(1)
+    for _ in range(3):
+        await asyncio.sleep(0.02)
+        time.sleep(0.7)  # noqa: ASYNC251  (it stands still)
+    await asyncio.sleep(0.02)  # Several checks.
+    assert not bench.controller.image.brokers[1].fenced
+    await bench.until(lambda: bench.controller.image.brokers[1].fenced)
 
 
 async def test_a_node_that_stops_judges_no_sessions(bench: Bench):

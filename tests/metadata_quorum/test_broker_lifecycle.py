@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,62 @@ async def test_a_broker_ends_where_the_controllers_have_forgotten_its_last_regis
         await asyncio.gather(running, return_exceptions=True)
         await bench.controller.close()
         data_dir.close()
+
+
+@pytest.mark.parametrize("was_running", [False, True])
+async def test_a_broker_ends_where_the_controllers_have_less_metadata_than_it_has_applied(
+    was_running: bool, tmp_path: Path
+):
+    """Controllers without their disks hand out the first epochs again: every second broker was taken, and lost all."""
+    before = DataDir.open(tmp_path, cluster_id="c", node_id=1)
+    before.registered(0, 3)
+    if not was_running:
+        before.note_metadata(50_000)
+        before.note_metadata(40_000)
+        before.mark_clean()
+        before.note_metadata(60_000)
+    before.close()
+    bench, broker = Bench(), StartingBroker()
+    await bench.quorum.start()
+    await bench.active()
+    data_dir = DataDir.open(tmp_path, cluster_id="c", node_id=1)
+    assert (data_dir.last_was_clean, data_dir.metadata_offset) == ((False, 3) if was_running else (True, 50_000))
+    if was_running:
+        broker.applied_offset = 50_000
+    lifecycle = BrokerLifecycle(CONFIG, channel=Channel(bench.controller), data_dir=data_dir)
+    running = asyncio.create_task(lifecycle.run(broker))
+    try:
+        async with asyncio.timeout(10):
+            message = (await lifecycle.fatal).message
+        assert "it has applied metadata up to offset 50000" in message
+        assert not broker.epochs
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await bench.controller.close()
+        data_dir.close()
+
+
+async def test_a_broker_notes_which_metadata_it_has_applied(tmp_path: Path):
+    bench, broker = Bench(), StartingBroker()
+    await bench.quorum.start()
+    await bench.active()
+    data_dir = DataDir.open(tmp_path, cluster_id="c", node_id=1)
+    lifecycle = BrokerLifecycle(CONFIG, channel=Channel(bench.controller), data_dir=data_dir)
+    running = asyncio.create_task(lifecycle.run(broker))
+    await bench.until(lambda: bool(broker.epochs))
+    broker.applied_offset = data_dir.metadata_offset + 100
+    lifecycle.heartbeat_now()
+    await bench.until(
+        lambda: json.loads((tmp_path / "run.json").read_text())["metadata_offset"] == broker.applied_offset
+    )
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await bench.controller.close()
+    data_dir.close()
+    again = DataDir.open(tmp_path, cluster_id="c", node_id=1)
+    assert again.metadata_offset == broker.applied_offset
+    again.close()
 
 
 async def test_a_broker_that_was_replaced_waits_for_no_controller(tmp_path: Path):

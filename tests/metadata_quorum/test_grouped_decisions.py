@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from controller_support import Bench, joined
+from controller_support import Bench, joined, turns
 from test_controller_doubt import create
 
 from raftlog.errors import (
@@ -130,6 +130,21 @@ async def test_too_many_waiting_requests_are_refused_and_urgent_ones_are_not(
     await asyncio.gather(first, *waiting, beat)
 
     assert 2 in bench.controller.image.brokers
+
+
+async def test_reads_let_ordinary_requests_have_their_turn(bench: Bench):
+    """Reads that followed each other were all decided first: topics were never created."""
+    bench.quorum.hold = hold = asyncio.Event()
+    first = asyncio.ensure_future(bench.controller.read())
+    await bench.until(lambda: bench.quorum.held == 1)
+    waiting = create(bench, "a")
+    await turns()
+    second = asyncio.ensure_future(bench.controller.read())
+    await turns()
+    hold.set()
+    await second
+    assert "a" in bench.controller.image.names
+    await asyncio.gather(first, waiting)
 
 
 async def test_requests_that_wait_end_with_their_controller(bench: Bench):

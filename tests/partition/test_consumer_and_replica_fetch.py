@@ -128,6 +128,35 @@ async def test_what_the_answer_has_no_space_for_is_not_read(shelf: Shelf, monkey
     assert pairs[2][0].error.code == "OFFSET_OUT_OF_RANGE"
 
 
+class Space:
+    """Memory for answers, of which there is none at first."""
+
+    def __init__(self) -> None:
+        self.free, self.taken, self.looks = 0, 0, 0
+
+    def take(self, most: int) -> int:
+        self.looks += 1
+        self.taken = min(most, self.free)
+        return self.taken
+
+    def keep(self, most: int) -> None:
+        self.taken = min(most, self.taken)
+
+
+@pytest.mark.parametrize("is_freed", [True, False])
+async def test_a_fetch_without_memory_looks_for_some_again(shelf: Shelf, *, is_freed: bool):
+    """It waited for further records until its deadline, although those that were there would fit by then."""
+    space, part = Space(), FetchPartition(topic="t", partition=0, offset=0, max_bytes=1 << 20)
+    asked = FetchRequest(partitions=(part,), max_wait_ms=60_000)
+    async with asyncio.timeout(20):
+        fetching = asyncio.ensure_future(serve_fetch(shelf.find, asked, space=space))
+        while not space.looks:
+            await asyncio.sleep(0)
+        space.free = 1 << 20 if is_freed else 0
+        (served,) = await fetching
+    assert (len(served.data) > 0, served.result.error) == (is_freed, None)
+
+
 async def test_limits_hold_and_progress_is_always_made(shelf: Shelf):
     one = len((await shelf.fetch((0, 1)))[0][1])
     assert [len(d) for _, d in await shelf.fetch((0, 0), (1, 0), max_bytes=1)] == [one, 0]

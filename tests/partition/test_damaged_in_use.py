@@ -368,3 +368,18 @@ async def test_what_a_thread_finds_in_a_log_that_was_closed_since_is_no_damage(
     await asyncio.sleep(0)
     assert (solo.replica.damage, solo.replica.suspects) == (None, {})
     await solo.close()
+
+
+async def test_damage_that_could_not_be_reported_is_reported_with_the_next_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    solo = Solo(tmp_path)
+    report = Mock(side_effect=[RuntimeError("no event loop"), None])
+    monkeypatch.setattr(solo, "on_damage", report)
+    with pytest.raises(RuntimeError, match="no event loop"):
+        solo.replica.note_damage(0, "a wrong checksum")
+    for _ in range(2):
+        solo.replica.note_damage(0, "a wrong checksum")
+    assert report.call_count == 2
+    assert solo.replica.damage is not None
+    await solo.close()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftlog.errors import ErrorCode, OverloadedError, RaftlogError
-from raftlog.model import MAX_SEQUENCE
+from raftlog.model import MAX_SEQUENCE, NO_LEADER_EPOCH
 from raftlog.partition.core.epochs import diverging_epoch, require_same_epoch, truncation_offset
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.record import BatchHeader
@@ -91,6 +91,14 @@ def test_after_reconciling_the_follower_holds_a_prefix_of_the_leader(data: st.Da
     reconcile(follower, Log(leader))
 
     assert follower.epochs == leader[: len(follower.epochs)]
+
+
+def test_an_epoch_before_all_others_ends_where_the_log_starts():
+    """The table has the epoch of the last deleted record, too: it begins before the log."""
+    diverging = diverging_epoch(
+        Log([3, 3, 5]), log_start_offset=2, log_end_offset=3, fetch_offset=3, last_fetched_epoch=1
+    )
+    assert diverging == (NO_LEADER_EPOCH, 2)
 
 
 def test_epochs_fence_both_sides():

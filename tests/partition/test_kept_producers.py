@@ -15,7 +15,7 @@ import pytest
 from replica_support import Solo
 
 from raftlog.config import TopicConfig
-from raftlog.errors import StorageError
+from raftlog.errors import InvalidRequestError, StorageError
 from raftlog.partition import follower_replica
 from raftlog.partition.core.producers import MOST_KEPT, ProducerLimits, ProducerStates
 from raftlog.partition.storage.log import PartitionLog
@@ -182,6 +182,24 @@ async def test_a_log_that_is_emptied_where_it_starts_still_knows_deleted_batches
         assert is_repeat(states, batch(7, 0))
         assert is_repeat(states, batch(8, 19))
         assert not states.knows(9)
+    await solo.close()
+
+
+async def test_retention_keeps_what_a_deletion_to_the_same_start_has_kept(tmp_path: Path):
+    """What it would keep itself is of batches above the start, which may be cut: the producer would be unknown."""
+    solo = await filled(tmp_path)
+    replica = solo.replica
+    replica.delete_before(21, 21)
+    for sequence in range(20, 25):  # As many as may be in flight.
+        await replica.append(batch(8, sequence), acks=0, timeout_ms=5_000)
+    assert replica.log.apply_retention(1, 21, before=replica.keep_producers)
+    solo.change(leader=2, leader_epoch=1)
+    replica.truncate_to(21)
+    solo.change(leader=1, leader_epoch=2)
+
+    assert is_repeat(replica.producers, batch(8, 19))
+    with pytest.raises(InvalidRequestError):  # A batch is missing.
+        replica.producers.check(parse_header(batch(8, 21)), 0)
     await solo.close()
 
 

@@ -315,6 +315,26 @@ async def test_a_log_that_cannot_be_read_rests_and_others_have_their_turn(tmp_pa
     await sound.close()
 
 
+async def test_too_little_memory_for_one_log_does_not_end_the_cleaner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Until the next start no log of the broker was compacted any more."""
+    large, sound = Solo(tmp_path, partition=0, **COMPACT), Solo(tmp_path, partition=1, **COMPACT)
+    feed(large, 10)
+    feed(sound, 10)
+    work, clean = cleaner(large, sound), LogCleaner._clean
+
+    async def without_memory(self: LogCleaner, replica: Replica, end: int) -> bool:
+        if replica is large.replica:
+            raise MemoryError
+        return await clean(self, replica, end)
+
+    monkeypatch.setattr(LogCleaner, "_clean", without_memory)
+    while len(view(sound.replica)) > 1:
+        await work.clean_dirtiest()
+    assert len(view(large.replica)) == 10
+    await large.close()
+    await sound.close()
+
+
 async def test_damage_that_the_cleaner_finds_is_noticed_once(tmp_path: Path):
     solo = Solo(tmp_path, **COMPACT)
     feed(solo, 10)

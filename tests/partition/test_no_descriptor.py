@@ -81,9 +81,9 @@ async def test_a_partial_write_is_removed_although_no_descriptor_is_free(
         patched.setattr(FilePool, "_opened", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    def close(pool: FilePool, file: PooledFile) -> None:
+    def close(pool: FilePool, file: PooledFile, descriptor: int) -> None:
         """Close a file at the end of its last use."""
-        release(pool, file)
+        release(pool, file, descriptor)
         if not file.users:
             pool.close(file)
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from replication_support import World
 
 from raftlog.errors import DiskFullError, StorageError
+from raftlog.model import NO_LEADER
 from raftlog.partition import replica_manager
 from raftlog.partition.damage import Damage
+from raftlog.partition.replica_manager import ReplicaManager
 from raftlog.partition.storage import data_dir
 from raftlog.partition.storage.data_dir import quarantine, quarantined_logs
 
@@ -80,3 +82,40 @@ async def test_a_replica_whose_log_could_not_be_put_aside_is_fetched_again_once_
         await world.until(lambda: 3 in world.state.isr)
         assert world.brokers[3].values() == ["value"]
         assert (manager.quarantined, len(manager.damage), dict(manager.offline)) == (1, 0, {})
+
+
+async def without_room(world: World, patched: pytest.MonkeyPatch) -> ReplicaManager:
+    """Return the manager of broker 3, whose damaged log a full disk keeps from being put aside."""
+    await world.produce("value")
+    await world.until(lambda: all(broker.replica.log.log_end_offset == 1 for broker in world.brokers.values()))
+    manager, key = world.brokers[3].manager, world.brokers[3].replica.assignment.key
+    manager.damage.note(key, Damage(0, 0, "no replica has it"))
+    manager.damage.mark_unrepairable(key)
+    patched.setattr(manager._logs, "quarantine", AsyncMock(side_effect=DiskFullError("no space left on device")))
+    await world.elect(1, (1, 2))
+    assert isinstance(manager.offline[key], DiskFullError)
+    return manager
+
+
+async def test_a_damaged_log_is_not_opened_while_there_is_no_room_to_put_it_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with World(tmp_path) as world:
+        with monkeypatch.context() as patched:
+            manager = await without_room(world, patched)
+            await manager._retry()
+            assert (list(manager.replicas), len(manager.offline), len(manager.damage)) == ([], 1, 1)
+
+
+async def test_a_log_that_is_relied_upon_again_is_not_put_aside_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with World(tmp_path) as world:
+        with monkeypatch.context() as patched:
+            manager = await without_room(world, patched)
+            world.state = replace(
+                world.state, leader=NO_LEADER, isr=(), elr=(3,), partition_epoch=world.state.partition_epoch + 1
+            )
+            await world.push()
+        await manager._retry()
+        assert (manager.quarantined, len(manager.offline)) == (0, 1)

@@ -19,6 +19,7 @@ from raftlog.partition.replica import Replica
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.data_dir import CUT_SUFFIX, CUTTING_SUFFIX, DataDir, put_rebuilt
 from raftlog.partition.storage.files import FailedSyncError, write_json
+from raftlog.partition.storage.rebuilt_log import RebuiltLog
 from raftlog.record import NewRecord, build_batch, stamp
 from raftlog.record.batch import HEADER_BYTES, iter_batches, parse_header
 from raftlog.wire.repair import Holding, RepairRequest, RepairResponse
@@ -248,7 +249,7 @@ async def test_a_failed_sync_of_a_rebuilt_log_ends_the_broker(tmp_path: Path, mo
         failures = world.brokers[AHEAD].disk_failures
         await world.until(lambda: bool(failures))
         assert isinstance(failures[0], FailedSyncError)
-        assert leftovers(world) == []
+        await world.until(lambda: not leftovers(world))  # A thread removes them: the broker reports its failure first.
 
 
 async def test_a_removed_tombstone_brings_no_record_back(tmp_path: Path):
@@ -350,14 +351,24 @@ async def test_a_log_that_does_not_fit_replaces_nothing(lie: str, tmp_path: Path
         await never_rebuilt(world)
 
 
-async def test_a_replica_that_nobody_relies_on_is_not_rebuilt(tmp_path: Path):
+async def test_a_replica_that_nobody_relies_on_is_not_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    begun = list[Path]()
+
+    async def unavailable(log: RebuiltLog, *_: object) -> bool:
+        """Leave the log of the only heir damaged: once that is rebuilt, the other is to be fetched again."""
+        begun.append(log.folder)
+        return False
+
+    monkeypatch.setattr("raftlog.partition.damaged_logs.rebuild", unavailable)
     async with World(tmp_path, configs=COMPACT) as world:
         await churn(world, 30)
         await clean(world, BEHIND)
         world.state = replace(world.state, leader=NO_LEADER, isr=(), elr=(DAMAGED,), leader_epoch=1, partition_epoch=9)
         await restart_damaged(world, {AHEAD: (4,), DAMAGED: (4,)})
         await world.push()
+        await world.until(lambda: folder_of(world, DAMAGED) in begun)
         await never_rebuilt(world)
+        assert set(begun) == {folder_of(world, DAMAGED)}
 
 
 async def test_a_rebuilt_log_that_cannot_be_put_in_place_ends_the_broker_and_the_next_start_finishes_it(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -86,9 +87,9 @@ async def test_a_leader_without_records_sends_no_follower_back_to_the_start(tmp_
     """Nor does it know their epochs any more. A follower that began at 0 and was elected would give offsets twice."""
     offsets, real = [], PartitionLog.reset_to
 
-    def reset_to(self: PartitionLog, offset: int) -> None:
+    def reset_to(self: PartitionLog, offset: int, **options: Any) -> None:
         offsets.append(offset)
-        real(self, offset)
+        real(self, offset, **options)
 
     async with World(tmp_path) as world:
         for value in "abc":

@@ -10,18 +10,22 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
-from raftlog.errors import ConfigError
+from raftlog.errors import AuthorizationError, ConfigError, InvalidRequestError
 from raftlog.model import Acl
 from raftlog.security import audit as subject
 from raftlog.security import audit_file
-from raftlog.security.access import Access
+from raftlog.security.access import Access, TopicReads
 from raftlog.security.audit import AuditTrail, Line, detail_of
 from raftlog.security.audit_file import AuditFile
+from raftlog.security.audited_changes import audited
 from raftlog.security.identity import Sender
 from raftlog.security.passwords import scram_credential
 from raftlog.security.principal import Principal
@@ -151,6 +155,45 @@ def test_reads_and_writes_are_summed_up_by_principal_and_topic():
     assert [line["name"] for line in trail.new()] == ["t0"]  # One request must not wait for the lines of all.
     trail.end_interval()
     assert len(trail.new()) == subject.MAX_USES
+
+
+def test_a_request_that_reads_again_and_again_is_noted_once():
+    """A long poll was noted when it began to listen, and at each record that woke it."""
+    trail, rules = Trail(), list[tuple[Acl, ...]]([()])
+    access = Access("acl", lambda: rules[-1], audit=trail)
+    refused, reads = TopicReads(access, ANN), TopicReads(access, ANN)
+    for _ in range(3):
+        with pytest.raises(AuthorizationError, match="User:ann may not read topic 't'"):
+            refused.require("t")
+    assert access.refused == 1
+    rules.append((Acl(principal="ann", operation="read", resource_type="topic", resource_name="t"),))
+    for _ in range(3):
+        reads.require("t")
+        refused.require("t")
+    rules.append(())
+    with pytest.raises(AuthorizationError):  # The rules changed during the long poll.
+        reads.require("t")
+    trail.end_interval()
+    lines = [(line["event"], line.get("repeated"), line.get("requests")) for line in trail.new()]
+    assert lines == [("denial", None, None), ("denial", 1, None), ("use", None, 2)]
+
+
+async def test_changes_that_failed_are_summed_up_and_others_are_not():
+    """A sender without any right filled the log until it held nothing else."""
+    trail = Trail()
+
+    async def handler(request: web.Request) -> web.Response:
+        if "fails" in request.query:
+            raise InvalidRequestError("Content-Encoding: expected none, received 'x'")
+        return web.Response()
+
+    for query in ["?fails"] * 100 + [""] * 3:
+        request = make_mocked_request("POST", f"/v1/topics{query}", match_info={})
+        with suppress(InvalidRequestError):
+            await audited(trail, ANN, request, handler, is_change=True)
+    trail.end_interval()
+    lines = [(line["outcome"], line.get("repeated")) for line in trail.new()]
+    assert lines == [("failed", None), *[("allowed", None)] * 3, ("failed", 99)]
 
 
 def test_an_interval_ends_at_once_and_its_sums_are_written_one_by_one():

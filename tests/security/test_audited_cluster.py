@@ -136,14 +136,22 @@ async def test_what_a_user_changes_at_a_controller_itself_is_in_the_log(cluster:
 
 
 async def test_denials_and_failed_logins_of_both_paths_are_in_the_log(cluster: LocalCluster):
-    fetch: Any = {"partitions": [{"topic": "secret-topic", "partition": 0, "offset": 0}], "max_wait_ms": 0}
+    def fetch(topic: str) -> Any:
+        return {"partitions": [{"topic": topic, "partition": 0, "offset": 0}], "max_wait_ms": 0}
+
+    async with Admin(cluster.bootstrap, security=ADMIN) as admin:
+        await admin.create_topic("counted", partitions=1, replication_factor=1)
+        leader = (await admin.describe_topic("counted")).partitions[0].leader
     async with caller(cluster.public_url("broker-1")) as ask:
-        await ask("POST", "/v1/fetch", basic("nobody"), json=fetch)
+        await ask("POST", "/v1/fetch", basic("nobody"), json=fetch("secret-topic"))
         assert (await ask("DELETE", "/v1/topics/a%0Ab", basic("nobody")))[0] == 403
         assert (await ask("GET", "/v1/topics", basic("admin", "wrong-secret-9")))[0] == 401
         assert (await ask("GET", "/v1/topics", {"Authorization": "s3cret-token-without-scheme"}))[0] == 401
         assert (await ask("GET", "/v1/quorum"))[0] == 401
         assert (await ask("PATCH", "/v1/features", basic("admin"), json={"feature_level": 10_000}))[0] == 409
+
+    async with caller(cluster.public_url(f"broker-{leader}")) as ask:
+        assert (await ask("POST", "/v1/fetch", basic("admin"), json=fetch("counted")))[0] == 200
 
     (lean,) = await seen(cluster, event="denial", principal="User:nobody", route="POST /v1/fetch")
     assert (lean["operation"], lean["resource"], lean["name"]) == ("read", "topic", "secret-topic")
@@ -155,6 +163,8 @@ async def test_denials_and_failed_logins_of_both_paths_are_in_the_log(cluster: L
     assert await seen(cluster, event="login", outcome="denied", method="other")
     (refused,) = await seen(cluster, event="change", route="PATCH /v1/features")
     assert refused["outcome"] == "failed"
+    await seen(cluster, event="use", principal="User:admin", operation="read", name="counted", requests=1)
+    assert not [line for line in lines(cluster) if line.get("repeated") and line.get("name") == "secret-topic"]
     text = "".join(path.read_text() for path in cluster.data.glob("*/audit.jsonl*"))
     assert "wrong-secret-9" not in text
     assert "s3cret" not in text
@@ -177,6 +187,22 @@ async def test_a_burst_of_denials_is_summed_up(cluster: LocalCluster):
 
     await until(lambda: denials() == 2_000)
     assert len(lines(cluster)) - before < 1_000
+
+
+async def test_failures_of_anybody_are_summed_up(cluster: LocalCluster):
+    """Each was a line of its own: without credentials, the log could be filled until it had nothing else."""
+    before = len(lines(cluster))
+
+    def failed() -> list[Line]:
+        wanted = {"event": "change", "route": "POST /v1/topics", "outcome": "failed", "principal": "User:ANONYMOUS"}
+        return [line for line in lines(cluster)[before:] if wanted.items() <= line.items()]
+
+    async with caller(cluster.public_url("broker-1")) as ask:
+        for _ in range(200):
+            status, _ = await ask("POST", "/v1/topics", {"Content-Encoding": "x"}, data=b"{")
+            assert status == 415
+    await until(lambda: sum(line.get("repeated", 1) for line in failed()) >= 200)
+    assert len(failed()) < 50
 
 
 async def test_a_hangup_opens_a_renamed_file_again(cluster: LocalCluster):

@@ -97,6 +97,39 @@ async def test_a_wrong_password_is_refused_for_seconds_without_a_check(monkeypat
     assert len(checks) == 2
 
 
+async def test_a_password_that_is_replaced_while_it_is_checked_is_refused_from_then_on(monkeypatch: pytest.MonkeyPatch):
+    """A second request joined the check against the earlier password, and was remembered with the new credential."""
+    bench, gate, real, begun = Chain(), threading.Event(), subject.is_password_of, asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(credential: UserCredential, password: str) -> bool:
+        loop.call_soon_threadsafe(begun.set)
+        return gate.wait(10) and real(credential, password)
+
+    monkeypatch.setattr(subject, "is_password_of", slow)
+    first = asyncio.ensure_future(bench.find(basic()))
+    await begun.wait()
+    bench.users = {"ann": scram_credential("ann", "secret-2", SALT, iterations=1)}
+    second = asyncio.ensure_future(bench.find(basic()))
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.wait([first, second])
+    for later in (second, bench.find(basic())):
+        with pytest.raises(AuthenticationError, match="the password of user ann"):
+            await later
+
+
+async def test_spellings_of_credentials_push_out_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(subject, "MAX_REMEMBERED", 3)
+    bench = Chain()
+    bench.users |= {"bob": scram_credential("bob", "secret-1", SALT, iterations=1)}
+    for user in ("ann", "bob"):
+        await bench.find(basic(user))
+    for number in range(10):
+        await bench.find(f"bAsIc{' ' * (number + 1)}{basic('bob')[6:]}")
+    assert bench.at_once(basic("ann"))
+
+
 async def test_a_user_that_is_created_after_a_refusal_can_log_in_at_once():
     bench = Chain()
     with pytest.raises(AuthenticationError):
@@ -219,7 +252,8 @@ class Tokens:
 async def test_a_token_never_makes_a_node():
     bench = Chain(tokens=Tokens())
     assert await bench.find("Bearer slow") == Principal("User:slow")
-    assert bench.at_once("bearer slow") is False  # Another text.
+    assert bench.at_once("bearer  slow"), "the same token in another spelling"
+    assert bench.at_once("Bearer slower") is False
     assert bench.at_once("Bearer slow")
     for wrong in ("node", "group"):
         with pytest.raises(AuthenticationError, match="expected a user"):

@@ -26,6 +26,7 @@ def issuer() -> Iterator[Issuer]:
 
 def login(issuer: Issuer, folder: Path, *arguments: str, secret: str = "") -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAFTLOG_")}
+    environment["RAFTLOG_CLIENT_ID"] = "nightly-load"  # The application's name for quotas, which no issuer knows.
     environment |= {"XDG_CONFIG_HOME": str(folder)} | ({"RAFTLOG_CLIENT_SECRET": secret} if secret else {})
     command = [sys.executable, "-m", "raftlog", "login", *arguments]
     if "--renew" not in arguments:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import select
+import selectors
+import socket
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 
 import pytest
 
-from raftlog.serving.loop_turns import TurnLoop, start_now
+from raftlog.serving.loop_turns import MOST_EVENTS, TurnLoop, TurnSelector, start_now
 
 name = contextvars.ContextVar("name", default="none")
 
@@ -150,3 +154,17 @@ def test_the_loop_calls_as_before_after_a_start():
             await task
 
     in_turn_loop(body)
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="Linux only")
+def test_a_turn_serves_some_sockets_and_the_next_turns_serve_the_others():
+    """A thousand clients that disconnect together take several turns."""
+    with ExitStack() as stack:
+        selector = stack.enter_context(TurnSelector())
+        for _ in range(3 * MOST_EVENTS + 1):
+            one, other = map(stack.enter_context, socket.socketpair())
+            selector.register(one, selectors.EVENT_READ)
+            other.send(b"x")  # It stays: each socket is ready all the time.
+        turns = [[key.fd for key, _ in selector.select(1)] for _ in range(8)]
+        assert [len(turn) for turn in turns] == [MOST_EVENTS] * 8
+        assert {fd for turn in turns[:4] for fd in turn} == set(selector.get_map())

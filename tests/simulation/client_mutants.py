@@ -8,8 +8,18 @@ from typing import Any
 from mutating import mutant, told_by
 
 from raftlog.broker import metadata_listener, producer_ids
-from raftlog.client import fetching, group_commits, group_session, producer, reader, routing, transactions
-from raftlog.client.core import delivery_errors
+from raftlog.client import (
+    admin_topics,
+    fetching,
+    group_commits,
+    group_session,
+    producer,
+    reader,
+    routing,
+    sender,
+    transactions,
+)
+from raftlog.client.core import accumulator, delivery_errors, membership
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import active_controller, decision_writer, records
 from raftlog.metadata_quorum import replay as replaying
@@ -51,7 +61,57 @@ def a_cancelled_read_ends_the_callbacks_of_a_rebalance(patch: Any) -> None:
     patch(group_session.GroupSession, "_uncancelled", in_place)
 
 
+@mutant
+@told_by("tests/client/test_out_of_range.py")
+def a_lookup_overwrites_a_seek(patch: Any) -> None:
+    patch.edit(
+        reader.PartitionReader._decide,
+        "self.fetcher.positions.get(failure.partition) is before",
+        "failure.partition in self.positions",
+    )
+
+
+@mutant
+@told_by("tests/client/test_iteration_of_many_partitions.py")
+def every_record_compares_the_assignment(patch: Any) -> None:
+    patch.edit(
+        membership.Membership._difference,
+        "owned is not self._latest.owned or target is not self._latest.target",
+        "True",
+    )
+
+
+@mutant
+@told_by("tests/client/test_old_metadata.py")
+def a_consumer_uses_no_old_metadata(patch: Any) -> None:
+    patch.edit(fetching.Fetcher._start_fetches, "self.connection.must_refresh(", "self.connection.is_stale(")
+
+
+@mutant
+@told_by("tests/client/test_old_metadata.py")
+def a_consumer_with_records_ready_refreshes_nothing(patch: Any) -> None:
+    patch.edit(fetching.Fetcher.read_ahead, "self._refresh()", "pass")
+
+
 # Producers.
+
+
+@mutant
+@told_by("tests/client/test_old_metadata.py")
+def a_producer_uses_no_old_metadata(patch: Any) -> None:
+    patch.edit(sender.Sender._route, "self._connection.must_refresh(", "self._connection.is_stale(")
+
+
+@mutant
+@told_by("tests/client/test_old_metadata.py")
+def a_producer_uses_wrong_metadata(patch: Any) -> None:
+    patch.edit(sender.Sender._route, "self._connection.must_refresh(topic)", "False")
+
+
+@mutant
+@told_by("tests/client/test_old_metadata.py")
+def a_producer_asks_for_metadata_without_a_pause(patch: Any) -> None:
+    patch.edit(sender.Sender._refresh, "await asyncio.sleep(MAX_WAIT_S)", "pass")
 
 
 @mutant
@@ -243,3 +303,57 @@ def a_producer_that_is_left_in_a_hurry_sends_nothing(patch: Any) -> None:
 @told_by("tests/client/test_client_accumulator.py")
 def a_time_out_hides_what_a_broker_said(patch: Any) -> None:
     patch(delivery_errors, "cause", lambda before, error: error)
+
+
+@mutant
+@told_by("tests/client/test_many_due_batches.py::test_one_turn_sends_a_bounded_number_of_batches")
+def a_turn_sends_any_number_of_batches(patch: Any) -> None:
+    patch.edit(sender.Sender._send_due, "batches >= TURN_BATCHES or ", "")
+
+
+@mutant
+@told_by("tests/client/test_many_due_batches.py::test_one_turn_sends_a_bounded_number_of_bytes")
+def a_turn_sends_any_number_of_bytes(patch: Any) -> None:
+    patch.edit(sender.Sender._send_due, " or size >= TURN_BYTES", "")
+
+
+@mutant
+@told_by("tests/client/test_many_due_batches.py")
+def partitions_that_were_sent_come_first_again(patch: Any) -> None:
+    patch(accumulator.Accumulator, "put_last", lambda self, partitions: None)
+
+
+# More partitions than one request may have.
+
+
+@mutant
+@told_by("tests/client/test_fetching.py")
+def a_fetch_asks_for_any_number_of_partitions(patch: Any) -> None:
+    patch(fetching.Fetcher, "_first_of", lambda self, requested: requested)
+
+
+@mutant
+@told_by("tests/client/test_fetching.py")
+def partitions_without_records_do_not_take_turns(patch: Any) -> None:
+    patch.edit(fetching.Fetcher._first_of, "self.positions.pop(partition)", "self.positions[partition]")
+
+
+@mutant
+@told_by("tests/client/test_commits_of_many_partitions.py")
+def offsets_of_any_number_of_partitions_are_one_request(patch: Any) -> None:
+    patch(group_commits, "_shares", lambda partitions: [list(partitions)])
+
+
+# Deletions.
+
+
+@mutant
+@told_by("tests/client/test_deletions_at_failing_leaders.py")
+def a_repeated_deletion_deletes_later_records(patch: Any) -> None:
+    patch.edit(admin_topics.TopicAdmin._delete_before, "before_offset=offset", 'before_offset="high_watermark"')
+
+
+@mutant
+@told_by("tests/client/test_deletions_at_failing_leaders.py")
+def a_deletion_at_a_new_leader_deletes_later_records(patch: Any) -> None:
+    patch.edit(admin_topics.TopicAdmin.delete_records, "min(end, later_end)", "later_end")

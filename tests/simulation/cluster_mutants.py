@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import answering_mutants as _answering
+import blocking_mutants as _blocking
 import client_mutants as _client
 import coordinator_mutants as _coordinator
 import deciding_mutants as _deciding
+import deleted_mutants as _deleted
+import doubt_mutants as _doubt
+import going_on_mutants as _going_on
 import held_mutants as _held
 import isr_mutants as _isr
 import keeping_mutants as _keeping
@@ -12,7 +17,9 @@ import log_mutants as _log
 import operating_mutants as _operating
 import reading_mutants as _reading
 import repair_mutants as _repair
+import room_mutants as _room
 import serving_mutants as _serving
+import spark_mutants as _spark
 import storage_mutants as _storage
 import tick_mutants as _ticks
 import unclean_mutants as _unclean
@@ -26,9 +33,11 @@ PARTS = (
     _storage,
     _ticks,
     _client,
+    _blocking,
     _repair,
     _coordinator,
     _deciding,
+    _deleted,
     _keeping,
     _reading,
     _serving,
@@ -36,5 +45,10 @@ PARTS = (
     _workload,
     _held,
     _operating,
+    _room,
+    _doubt,
+    _spark,
+    _answering,
+    _going_on,
 )
 """Each adds its own to `MUTANTS`."""

@@ -8,10 +8,11 @@ from mutating import mutant, told_by
 
 from raftlog.metadata_quorum.raft import engine, frames
 from raftlog.metadata_quorum.raft.snapshots import Snapshots
-from raftlog.partition import follower_replica, scrubber
+from raftlog.partition import follower_replica, replica_fetch_server, scrubber, sent_producers
 from raftlog.partition.core import ages, compaction, producers, repair
-from raftlog.partition.storage import cleaner, index, producer_snapshots, retention, transaction_index
+from raftlog.partition.storage import cleaner, file_pool, index, producer_snapshots, retention, transaction_index
 from raftlog.partition.storage.log_dirs import LogDirs
+from raftlog.partition.storage.log_truncation import TruncatableLog
 from raftlog.partition.storage.scrub import SegmentScrub
 from raftlog.partition.storage.segment import Segment
 from raftlog.partition.storage.verified_reads import FileRange
@@ -270,3 +271,37 @@ def producers_of_deleted_batches_are_forgotten(patch: Any) -> None:
 @told_by("tests/partition/test_kept_producers.py")
 def batches_that_may_be_cut_are_kept_as_deleted_ones(patch: Any) -> None:
     patch.edit(producers.ProducerStates.plan_below, "if batch.last_offset < offset", "")
+
+
+@mutant
+@told_by("tests/partition/test_sent_producers.py")
+def a_follower_that_starts_over_hears_nothing_of_deleted_batches(patch: Any) -> None:
+    """As a leader it appends a producer's repeat of one."""
+    patch(replica_fetch_server, "kept_by_leader", lambda *_, **__: (b"", 0))
+
+
+@mutant
+@told_by("tests/partition/test_sent_producers.py")
+def a_follower_that_starts_inside_a_batch_forgets_the_producers_before_it(patch: Any) -> None:
+    patch.edit(
+        follower_replica.FollowerReplica._continuing, "(first.base_offset, self.producers)", "(first.base_offset)"
+    )
+
+
+@mutant
+@told_by("tests/partition/test_sent_producers.py")
+def what_a_leader_says_of_producers_is_believed(patch: Any) -> None:
+    patch(sent_producers, "_require_sound", lambda *_: None)
+
+
+@mutant
+@told_by(INDEX)
+def a_file_is_closed_while_a_thread_reads_it(patch: Any) -> None:
+    """The thread reads the next file that gets the descriptor's number."""
+    patch.edit(file_pool.FilePool.close, " and file.users", " and False")
+
+
+@mutant
+@told_by("tests/partition/test_removed_files.py")
+def the_blocks_of_a_log_that_starts_over_are_freed_on_the_event_loop(patch: Any) -> None:
+    patch.edit(TruncatableLog._reset_to, ", blocks_later=True", "")

@@ -77,7 +77,7 @@ def search(most_seeds: int, name: str) -> Search:
 def fails(name: str, test: str) -> bool:
     """Run the tests of a rule with the rule broken, in a process of their own."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "mutation_plugin", "-p", "no:cacheprovider", test]
-    environment = {**os.environ, "MUTANT": name, "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE)))}
+    environment = {**os.environ, "MUTANT": name, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "spark", HERE)))}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False, timeout=300)
     return done.returncode == pytest.ExitCode.TESTS_FAILED
 

@@ -11,6 +11,12 @@ from raftlog.broker.listener import Listener
 from raftlog.config import topic
 from raftlog.metadata_quorum.active_controller import Controller
 from raftlog.metadata_quorum.controller import cluster_settings, leadership, reassignment, topics
+from raftlog.metadata_quorum.decision_writer import DecisionWriter
+from raftlog.metadata_quorum.quorum import PySyncObjQuorum
+from raftlog.metadata_quorum.raft import engine
+from raftlog.metadata_quorum.raft.journal import RaftJournal
+from raftlog.metadata_quorum.raft.snapshots import Snapshots
+from raftlog.metadata_quorum.sessions import Sessions
 from raftlog.partition.damaged_logs import DamagedClosedLog
 from raftlog.partition.log_maintenance import LogMaintenance
 from raftlog.partition.repair_manager import RepairManager
@@ -21,6 +27,7 @@ from raftlog.partition.storage.epochs import EpochTable
 from raftlog.partition.storage.log_files import LogFiles
 
 LIFECYCLE = "tests/metadata_quorum/test_broker_lifecycle.py"
+SNAPSHOTS = "tests/metadata_quorum/raft/test_snapshots.py"
 ELECTIONS = "tests/metadata_quorum/test_elections.py"
 
 
@@ -135,3 +142,45 @@ def the_epoch_of_the_last_deleted_record_is_forgotten(patch: Any) -> None:
 def damage_among_deleted_records_keeps_a_log_closed(patch: Any) -> None:
     """Seed 14718."""
     patch(DamagedClosedLog, "drop_deleted", lambda *_: False)
+
+
+@mutant
+@told_by(LIFECYCLE)
+def brokers_follow_controllers_that_have_less_metadata(patch: Any) -> None:
+    patch.edit(BrokerLifecycle._register, " or response.metadata_offset < applied", "")
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_grouped_decisions.py")
+def reads_that_follow_each_other_keep_changes_from_being_decided(patch: Any) -> None:
+    patch.edit(DecisionWriter._confirm, "urgent=not self._waiting", "urgent=True")
+
+
+@mutant
+@told_by("tests/metadata_quorum/test_active_controller.py")
+def a_controller_that_was_blocked_fences_those_whom_it_did_not_hear(patch: Any) -> None:
+    patch(Sessions, "extend", lambda *_: None)
+
+
+@mutant
+@told_by(SNAPSHOTS)
+def what_a_full_disk_took_of_a_snapshot_stays(patch: Any) -> None:
+    patch.edit(Snapshots._replace, "temporary.unlink(missing_ok=True)", "pass")
+
+
+@mutant
+@told_by("tests/metadata_quorum/raft/test_raft_journal.py")
+def what_a_full_disk_took_of_a_journal_stays(patch: Any) -> None:
+    patch.edit(RaftJournal._rewrite, "temporary.unlink(missing_ok=True)", "pass")
+
+
+@mutant
+@told_by(SNAPSHOTS)
+def what_a_process_left_unfinished_fills_the_disk(patch: Any) -> None:
+    patch.edit(engine._open_journal, "unfinished.unlink(missing_ok=True)", "pass")
+
+
+@mutant
+@told_by("tests/metadata_quorum/raft/test_raft_quorum.py")
+def the_level_of_a_silent_voter_counts(patch: Any) -> None:
+    patch.edit(PySyncObjQuorum.status, "if now - last_response <= UNREACHABLE_S else 0", "")

@@ -1,4 +1,4 @@
-"""Limits of what one read of a partition returns, and the thread that verifies it."""
+"""Limits of what one request may take or read, and the order of requests that pause."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.broker.kafka.call import ProduceTurn
 from raftlog.broker.kafka.converted import ConvertedBatches
 from raftlog.broker.kafka.fetch import KafkaFetch
+from raftlog.broker.kafka.produce import KafkaProduce
+from raftlog.coordinator.group.classic_draft import ClassicDraft
 from raftlog.partition import consumer_fetch, replica_fetch_server
 from raftlog.partition.storage import verified_reads
+from raftlog.security.access import TopicReads
 
 FETCHES = "tests/partition/test_consumer_and_replica_fetch.py"
+KAFKA_DATA = "tests/broker/kafka/test_kafka_data.py"
+AUDIT = "tests/security/test_audit.py"
+CLASSIC_REBALANCES = "tests/coordinator/test_classic_rebalances.py"
 KAFKA_CHECKSUMS = "tests/broker/kafka/test_kafka_fetch_checksums.py"
 
 
@@ -58,3 +65,33 @@ def what_a_conversion_finds_damaged_is_not_read_again(patch: Any) -> None:
 @told_by(KAFKA_CHECKSUMS)
 def the_loop_verifies_what_a_worker_verifies(patch: Any) -> None:
     patch.edit(KafkaFetch._wanted, "check_crcs=False", "check_crcs=True")
+
+
+@mutant
+@told_by(KAFKA_DATA)
+def a_produce_request_overtakes_one_that_a_worker_decodes(patch: Any) -> None:
+    patch.edit(ProduceTurn.__aenter__, "await self._order.acquire()\n    self._is_held = True", "pass")
+
+
+@mutant
+@told_by(KAFKA_DATA)
+def a_produce_request_waits_for_the_replicas_of_the_one_before(patch: Any) -> None:
+    patch.edit(KafkaProduce.append, "on_placed()\n", "pass\n")
+
+
+@mutant
+@told_by(CLASSIC_REBALANCES)
+def an_assignment_is_not_in_the_draft_that_it_is_for(patch: Any) -> None:
+    patch.edit(ClassicDraft.set_assignment, "self.group.assignments[member_id] = assignment", "pass")
+
+
+@mutant
+@told_by(AUDIT)
+def each_read_of_a_long_poll_is_noted(patch: Any) -> None:
+    patch.edit(TopicReads.require, "known is not None and", "False and")
+
+
+@mutant
+@told_by(AUDIT)
+def a_right_that_ends_during_a_long_poll_goes_on(patch: Any) -> None:
+    patch.edit(TopicReads.require, 'known == self._access.allows(self._sender, "read", "topic", topic)', "known")

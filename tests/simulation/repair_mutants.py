@@ -145,10 +145,10 @@ def a_checkpoint_from_before_a_log_started_over_is_written(patch: Any) -> None:
     """A further attempt to start over does not count as a truncation."""
     really = TruncatableLog.reset_to
 
-    def reset_to(self: TruncatableLog, offset: int) -> None:
+    def reset_to(self: TruncatableLog, offset: int, **options: Any) -> None:
         again = self._restarts_at is not None
         try:
-            really(self, offset)
+            really(self, offset, **options)
         finally:
             self._cuts -= again
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaos.history import History, Outcome, Read, Send
-from simulation.cluster.compaction import Record, wrong_in_the_end
+from simulation.cluster.compaction import Record, aborted_reads, wrong_in_the_end
 from simulation.cluster.pipelined import out_of_order
 from simulation.cluster.relays import wrong_results
 from simulation.cluster.takeovers import Place, Takeover
@@ -119,3 +119,10 @@ def test_a_reader_is_told_where_its_log_was_cut():
 )
 def test_the_last_acknowledged_record_of_a_key_stays(sends: list[Send], final: list[Record], is_wrong: bool):
     assert bool(list(wrong_in_the_end(sends, final))) is is_wrong
+
+
+def test_records_of_an_aborted_transaction_are_read_by_no_reader_of_committed_records():
+    sends = [sent("1", 0), sent("2", 1, "fail"), sent("3", -1, "fail"), sent("a tombstone", -1, "fail")]
+
+    assert list(aborted_reads(sends, [(0, "p", "1"), (5, "p", None)])) == []
+    assert [wrong[:1] for wrong in aborted_reads(sends, [(0, "p", "1"), (1, "p", None), (7, "p", "3")])] == ["N", "3"]

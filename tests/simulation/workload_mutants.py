@@ -55,3 +55,8 @@ def compaction_keeps_the_first_record_of_a_key(patch: Any) -> None:
         "self._last.of.get(key, offset) > offset",
         "self._last.of.get(key, offset) < offset",
     )
+
+
+@mutant
+def an_aborted_record_replaces_the_earlier_ones_of_its_key(patch: Any) -> None:
+    patch.edit(compaction.LastOffsets.learn, " or header in self._aborted", "")

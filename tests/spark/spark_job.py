@@ -2,6 +2,8 @@
 
     python spark_job.py MASTER BOOTSTRAP TOPIC FOLDER
 
+It copies the topic to TOPIC-copy in `foreachBatch`, where it does each micro-batch twice.
+
 MASTER is `spark://...`, or `connect` for a Spark Connect server that this process starts.
 """
 
@@ -12,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 
 def session(master: str, folder: Path) -> SparkSession:
@@ -47,9 +49,20 @@ def main() -> None:
         .start()
     )
     query.awaitTermination()
+
+    def twice(frame: DataFrame, batch_id: int) -> None:
+        sink = frame.select("value").write.format("raftlog").options(bootstrap=bootstrap, topic=f"{topic}-copy")
+        for _ in range(2):
+            sink.options(transactionalId=topic, batchId=batch_id).mode("append").save()
+
+    stream.writeStream.foreachBatch(twice).option("checkpointLocation", str(folder / "copying")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    copy = spark.read.format("raftlog").options(bootstrap=bootstrap, subscribe=f"{topic}-copy").load()
     seen = {
         "batch": {row["partition"]: row["count"] for row in by_partition},
         "stream": spark.read.parquet(str(folder / "out")).count(),
+        "copy": copy.count(),
         "hosts": 0 if master == "connect" else spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1,
     }
     spark.stop()

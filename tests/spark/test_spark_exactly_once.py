@@ -80,11 +80,11 @@ def test_tables_have_transactional_ids_of_their_own_however_many_topics_they_hav
         parse_sink_options({"bootstrap": out.url, "subscribe": topics, "transactionalId": "etl"}, overwrite=False)
         for topics in ("a", ",".join(names), ",".join(names[1:]))
     )
-    assert (few.batch_id, few.earlier_batch_id) == ("etl/a", "etl/*")
-    assert many.batch_id is not None
-    assert many.batch_id != other.batch_id
-    assert len(many.batch_id) < 50
-    assert options(out, transactionalId="etl").earlier_batch_id == ""
+    assert (few.batch_set_id, few.earlier_batch_set_id) == ("etl/a", "etl/*")
+    assert many.batch_set_id is not None
+    assert many.batch_set_id != other.batch_set_id
+    assert len(many.batch_set_id) < 50
+    assert options(out, transactionalId="etl").earlier_batch_set_id == ""
 
 
 def test_the_rows_of_a_batch_that_was_done_before_are_taken_all_the_same(out):
@@ -203,14 +203,14 @@ def test_an_abort_after_a_commit_undoes_nothing(out):
     """Spark aborts when `commit` raised, though it may have taken effect."""
     messages = [task(out, "0.0", "abc")]
     _commit(options(out), messages)
-    _abort(options(out), messages, None)
-    _abort(options(out), [None], WORK)
+    _abort(options(out), messages)
+    _abort(options(out), [None], [WORK])
     assert stored(out) == list("abc")
 
 
 def test_an_abort_leaves_nothing(out):
     messages = [task(out, "0.0", "abc"), None]
-    _abort(options(out), messages, None)
+    _abort(options(out), messages)
     with pytest.raises((FencedError, InvalidRequestError)):
         _commit(options(out), messages)
     assert stored(out) == []
@@ -222,7 +222,7 @@ def test_each_batch_query_commits_by_itself(out):
     _commit(options(out), [task(out, "0.0", "ab", other)])
     assert stored(out) == list("aabb")
     mine = batch_work("mine")
-    assert (mine.set_id, mine.passing, one.passing) == ("mine", False, True)
+    assert (mine.set_id, mine.passing, one.passing) == ("mine/~batch", False, True)
 
 
 def test_at_least_once_counts_at_once(out):

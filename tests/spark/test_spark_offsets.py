@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_raftlog.checkpoint import EPOCHS, TOPIC_IDS, StreamPosition, decode_positions, encode_positions
+from pyspark_raftlog.checkpoint import (
+    EPOCH_STARTS,
+    EPOCHS,
+    TOPIC_IDS,
+    StreamPosition,
+    decode_positions,
+    encode_positions,
+)
 from pyspark_raftlog.offsets import (
     LogEnds,
     OffsetRange,
@@ -25,6 +32,7 @@ from pyspark_raftlog.offsets import (
 from pyspark_raftlog.parsing import AtTime
 from raftlog.errors import ConfigError, OffsetOutOfRangeError
 from raftlog.model import TopicPartition
+from raftlog.wire.data import EpochStart
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -214,6 +222,21 @@ def test_a_checkpoint_is_read_by_versions_that_know_no_epochs_or_no_topic_ids():
     assert json.dumps(position.encode()) == json.dumps(with_epochs)
     assert StreamPosition.decode({"a": {"0": 7}}) == StreamPosition({A0: 7})
     assert StreamPosition.decode({"a": {"0": 7}, TOPIC_IDS: {"a": "5f0c"}}) == StreamPosition({A0: 7}, {"a": "5f0c"})
+
+
+def test_a_checkpoint_has_the_epochs_that_were_read():
+    starts = (EpochStart(leader_epoch=1, start_offset=0), EpochStart(leader_epoch=3, start_offset=5))
+    position = StreamPosition({A0: 7, A1: 9}, {"a": "5f0c"}, {A0: 3}, {A0: starts})
+    ids = {"a": "5f0c", EPOCHS: {"a": {"0": 3}}, EPOCH_STARTS: {"a": {"0": [[1, 0], [3, 5]]}}}
+
+    assert json.dumps(position.encode()) == json.dumps({"a": {"0": 7, "1": 9}, TOPIC_IDS: ids})
+    assert StreamPosition.decode(json.loads(json.dumps(position.encode()))) == position
+
+
+@pytest.mark.parametrize("foreign", [3, {"a": 3}, {"a": {"0": 3}}, {"a": {"0": [3]}}, {"a": {"0": [[1, None]]}}])
+def test_foreign_epochs_are_refused(foreign):
+    with pytest.raises(ConfigError, match="no raftlog epochs"):
+        StreamPosition.decode({"a": {"0": 7}, TOPIC_IDS: {EPOCH_STARTS: foreign}})
 
 
 @pytest.mark.parametrize("foreign", [{"t": 3}, {"t": {"x": 1}}, {"t": {"0": None}}])

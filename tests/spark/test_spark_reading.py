@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pyspark_raftlog.background import background, close_background
-from pyspark_raftlog.checkpoint import BEGIN, EPOCHS, TOPIC_IDS
+from pyspark_raftlog.checkpoint import BEGIN, EPOCH_STARTS, EPOCHS, TOPIC_IDS
 from pyspark_raftlog.fetch import read_range
 from pyspark_raftlog.offsets import OffsetRange
 from pyspark_raftlog.options import SourceOptions, parse_options
@@ -160,7 +160,8 @@ def test_a_stream_reads_what_is_committed_and_passes_over_markers(cluster, topic
             producer.send(topic, b"first")
             assert stream.latestOffset(begin, ReadAllAvailable()) == begin
         assert begin[topic] == {"0": 0}
-        read = {**begin, TOPIC_IDS: {**begin[TOPIC_IDS], EPOCHS: {topic: {"0": 0}}}}
+        known = {EPOCHS: {topic: {"0": 0}}, EPOCH_STARTS: {topic: {"0": [[0, 0]]}}}
+        read = {**begin, TOPIC_IDS: {**begin[TOPIC_IDS], **known}}
         end, last = {**read, topic: {"0": 2}, BEGIN: begin}, {**read, topic: {"0": 4}}
         until(end, lambda: stream.latestOffset(begin, ReadAllAvailable()))
         abort(producer, topic)

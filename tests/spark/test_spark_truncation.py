@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyspark_raftlog import stream
 from pyspark_raftlog.background import background, close_background
-from pyspark_raftlog.checkpoint import BEGIN, EPOCHS, TOPIC_IDS
+from pyspark_raftlog.checkpoint import BEGIN, EPOCH_STARTS, EPOCHS, TOPIC_IDS, StreamPosition
 from pyspark_raftlog.offsets import LogEnds, OffsetRange
 from pyspark_raftlog.options import SourceOptions, parse_options
 from pyspark_raftlog.pushdown import AllowedValues, Pruning
@@ -24,6 +24,7 @@ from pyspark_raftlog.stream import RaftlogStreamReader
 from raftlog import Admin, Producer
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.errors import OffsetOutOfRangeError
+from raftlog.model import TopicPartition
 from raftlog.wire.data import EpochStart
 
 ALL = ReadAllAvailable()
@@ -180,30 +181,54 @@ def test_an_available_now_run_goes_back_and_ends_where_the_log_ends_then(topic):
     assert bounded.latestOffset(end, ALL) == end
 
 
-def test_an_older_log_that_came_back_is_noticed(topic):
-    """Its records are of earlier epochs than those that were read. Its table lacks where they begin to differ."""
+def with_an_older_log(topic: FakeLog, *later: int) -> dict[str, Any]:
+    """Read a log that was cut at offset 20, with an epoch for each 10 records since; then an older one comes back."""
     topic.truncate("t", 20)
-    write(topic, 2)
+    for epoch in later:
+        topic.topics["t"][0].leader_epoch = epoch
+        write(topic, 1)
     position = read_to_the_end(topic)
     topic.truncate("t", 20)
     topic.topics["t"][0].leader_epoch = 0
-    write(topic, 2)
-    topic.topics["t"][0].leader_epoch = 2
+    write(topic, 3)
+    return position
+
+
+@pytest.mark.parametrize("later", [(1, 1), (1, 2), (2, 3, 4)])
+def test_an_older_log_that_came_back_is_noticed(topic, later: tuple[int, ...]):
+    """Its records are of earlier epochs than those that were read."""
+    position = with_an_older_log(topic, *later)
+    topic.topics["t"][0].leader_epoch = 5
     write(topic, 1)
 
-    with pytest.raises(OffsetOutOfRangeError, match="had leader epoch 1 when the stream read it, and has 0 now"):
+    with pytest.raises(
+        OffsetOutOfRangeError, match=f"had leader epoch {later[-1]} when .* what agrees ends at offset 20"
+    ):
         reader(topic).latestOffset(position, ALL)
 
     tolerant = reader(topic, failOnDataLoss="false")
-    later = tolerant.latestOffset(position, ALL)
-    assert planned(tolerant.partitions(position, later)) == [(40, 50)]
-    assert tolerant.latestOffset(later, ALL) == later
+    end = tolerant.latestOffset(position, ALL)
+    assert planned(tolerant.partitions(position, end)) == [(20, 60)]
+    assert tolerant.latestOffset(stored(end), ALL) == stored(end)
 
 
-def test_a_loss_is_noted_once_also_if_nothing_was_written_since(topic, caplog):
+def test_a_position_that_does_not_know_where_its_epochs_began_goes_on_where_it_is(topic):
+    position = with_an_older_log(topic, 1, 1)
+    del position[TOPIC_IDS][EPOCH_STARTS]
+
+    tolerant = reader(topic, failOnDataLoss="false")
+    assert planned(tolerant.partitions(position, tolerant.latestOffset(position, ALL))) == [(40, 50)]
+
+
+@pytest.mark.parametrize(("knows_starts", "batch"), [(True, [(20, 40)]), (False, [])])
+def test_a_loss_is_noted_once_also_if_nothing_was_written_since(
+    topic, caplog, knows_starts: bool, batch: list[tuple[int, int]]
+):
     topic.truncate("t", 20)
     write(topic, 2)
     position = read_to_the_end(topic)
+    if not knows_starts:
+        del position[TOPIC_IDS][EPOCH_STARTS]
     topic.truncate("t", 20)
     topic.topics["t"][0].leader_epoch = 0
     write(topic, 2)
@@ -213,8 +238,9 @@ def test_a_loss_is_noted_once_also_if_nothing_was_written_since(topic, caplog):
     assert (later["t"], epochs(later), planned(tolerant.partitions(position, later))) == (
         {"0": 40},
         {"t": {"0": 0}},
-        [],
+        batch,
     )
+    later = stored(later)
     assert tolerant.latestOffset(later, ALL) == later
     assert caplog.text.count("was truncated") == 1
 
@@ -365,6 +391,46 @@ def test_the_epoch_before_an_offset(offset: int, epoch: int):
 def test_where_a_log_agrees_with_what_was_read(offset: int, epoch: int, truncated: bool, agreed: int):
     assert ENDS.was_truncated(offset, epoch) is truncated
     assert ENDS.agreed(offset, epoch) == agreed
+
+
+@pytest.mark.parametrize(
+    ("read", "agreed"),
+    [
+        ([(2, 10), (3, 20), (7, 30)], 40),
+        ([(2, 10), (3, 20), (5, 30)], 30),
+        ([(2, 10), (3, 20), (5, 26)], 26),
+        ([(2, 10), (3, 20), (4, 26), (5, 30)], 26),
+        ([(2, 10), (4, 15), (5, 30)], 15),
+        ([(2, 10), (5, 30)], 20),
+        ([(2, 10)], 20),
+        ([(4, 17), (5, 30)], 17),
+        ([(4, 5), (5, 30)], 5),
+        ([], 30),
+    ],
+)
+def test_where_a_log_agrees_with_the_epochs_that_were_read(read: list[tuple[int, int]], agreed: int):
+    starts = tuple(EpochStart(leader_epoch=epoch, start_offset=start) for epoch, start in read)
+    assert ENDS.agreed(40, read[-1][0] if read else 5, starts) == agreed
+    assert ENDS._replace(epochs=()).agreed(43, 5, starts) == 43, "a broker that names no epochs"
+
+
+def test_the_epochs_that_were_read():
+    assert [ENDS.epochs_before(offset) for offset in (10, 20, 21, 45, 46)] == [
+        (),
+        ENDS.epochs[:1],
+        ENDS.epochs[:2],
+        ENDS.epochs,
+        (),
+    ]
+    many = tuple(EpochStart(leader_epoch=epoch, start_offset=epoch) for epoch in range(30))
+    assert ENDS._replace(epochs=many).epochs_before(25) == many[15:25]
+
+
+def test_where_nothing_was_read_the_epochs_of_what_was_read_stay():
+    key, read = TopicPartition("t", 0), (EpochStart(leader_epoch=1, start_offset=0),)
+    position = StreamPosition({key: 40}, {}, {key: 1}, {key: read})
+    moved = [position.moved_to({key: offset}, {key: ENDS}, {}) for offset in (40, 41)]
+    assert [(one.epochs[key], one.read[key]) for one in moved] == [(1, read), (7, ENDS.epochs)]
 
 
 def test_a_later_end_is_of_an_unknown_epoch():

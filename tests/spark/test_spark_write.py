@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
+
+from pyspark_raftlog.commits import is_in_stream
 
 pytestmark = pytest.mark.spark
 
@@ -68,6 +73,43 @@ def test_a_write_in_foreach_batch_is_one_with_its_micro_batch(spark, log, tmp_pa
     query.trigger(availableNow=True).start().awaitTermination()
 
     assert [record.value for record in log.records("out")] == [b"%d" % n for n in range(30)]
+
+
+def test_a_write_of_another_thread_in_foreach_batch_is_one_with_the_batch_id_that_it_states(spark, log, tmp_path):
+    """Each micro-batch is written three times, and between them a write without a number commits under the same id.
+
+    Spark passes the number of a micro-batch to no other thread. Its frames have a session that is a stream's.
+    """
+    log.create("in")
+    log.create("out")
+    log.append("in", [b"%d" % n for n in range(20)])
+    source = spark.readStream.format("raftlog").options(
+        bootstrap=log.url, subscribe="in", startingOffsets="earliest", maxOffsetsPerTrigger=10
+    )
+
+    def save(frame, **options):
+        sink = frame.write.format("raftlog").options(bootstrap=log.url, topic="out", transactionalId="mine", **options)
+        sink.mode("append").save()
+
+    def tell_session(batches):
+        for _ in batches:
+            yield pa.record_batch([pa.array([str(is_in_stream())])], ["value"])
+
+    def each(frame, batch_id):
+        rows = frame.select("value").coalesce(1)
+        # Spark looks for Python's data sources in a thread's active session, which this sets.
+        activate = frame.sparkSession.createDataFrame
+        with ThreadPoolExecutor(1, initializer=activate, initargs=([], "nothing int")) as another_thread:
+            another_thread.submit(save, rows, batchId=batch_id).result()
+            another_thread.submit(save, rows.mapInArrow(tell_session, "value string")).result()
+            another_thread.submit(save, rows, batchId=batch_id).result()
+        save(rows, batchId=batch_id)
+
+    query = source.load().writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+
+    numbers = [b"%d" % n for n in range(20)]
+    assert [record.value for record in log.records("out")] == [*numbers[:10], b"True", *numbers[10:], b"True"]
 
 
 @pytest.mark.parametrize("option", ["topic", "subscribe"], ids=["topics", "tables"])

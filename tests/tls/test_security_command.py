@@ -68,6 +68,7 @@ def test_init_replaces_nothing_and_makes_nothing_if_a_host_is_wrong(tmp_path: Pa
         (("init", "--node", "broker-x=h"), "expected NAME=HOST"),
         (("init", "--node", "broker-1=a b"), "expected a host name or an IP address"),
         (("issue", "--user", "a/b"), "expected letters, digits"),
+        (("issue", "--admin", "a"), 'add "User:a" to security.super_users'),
         (("issue",), "name what to make certificates for"),
         (("issue", "--user", "a"), "cannot be used"),
     ],

@@ -71,6 +71,31 @@ class KafkaConnectionState:
     """The client's name and version, as ApiVersions sent them (KIP-511)."""
 
 
+class ProduceTurn:
+    """The turn of one produce request, from before it is decoded until its batches have their places in their logs.
+
+    The produce requests of one connection overlap. Each takes its turn when it begins, so none overtakes another, and
+    a large one may pause in its turn.
+    """
+
+    def __init__(self, order: asyncio.Lock) -> None:
+        self._order = order
+        self._is_held = False
+
+    async def __aenter__(self) -> None:
+        await self._order.acquire()
+        self._is_held = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Let the next request begin; a second call does nothing."""
+        if self._is_held:
+            self._is_held = False
+            self._order.release()
+
+
 @dataclass(slots=True, kw_only=True)
 class KafkaCall:
     """One request of one connection."""
@@ -94,6 +119,8 @@ class KafkaCall:
     """Set by a handler that wants the connection to pause after this answer, in ms. Quotas are counted apart."""
     held_bytes: int = 0
     """Answer bytes that the handler counted, which are released when the answer is sent."""
+    on_placed: Callable[[], None] | None = None
+    """Called by the handler of a produce request when its batches have their places: the next request may begin."""
     on_wait: Callable[[], None] = goes_on_counting
     """Called by a handler before it waits for other clients: the request does not count against limits any more.
 

@@ -18,6 +18,7 @@ from raftlog.broker.kafka.call import (
     KafkaCall,
     KafkaConnectionState,
     KafkaServices,
+    ProduceTurn,
 )
 from raftlog.broker.kafka.error_numbers import error_number
 from raftlog.broker.kafka.failures import failed_response
@@ -141,6 +142,14 @@ class KafkaDispatch:
         if request.header.is_unknown_api_versions:
             answer.response, answer.error = unsupported(self.apis), KafkaError.UNSUPPORTED_VERSION
             return answer
+        if call.api_key != _PRODUCE:
+            return await self._handled(request, call, answer)
+        turn = ProduceTurn(call.connection.produce_order)
+        async with turn:
+            call.on_placed = turn.end
+            return await self._handled(request, call, answer)
+
+    async def _handled(self, request: KafkaRequest, call: KafkaCall, answer: KafkaAnswer) -> KafkaAnswer:
         served = self._served[call.api_key]
         message, fits = await _decoded(request, call, served.most_elements)
         try:
@@ -237,12 +246,13 @@ async def _decoded(request: KafkaRequest, call: KafkaCall, most: int) -> tuple[A
     A worker thread decodes a request of many elements, and makes its answer if it failed.
     """
     header, frame, at = request.header, request.frame, request.at
-    if header.api_key == _PRODUCE:
-        return decode_request(header, frame, at, max_elements=PRODUCE_ELEMENTS), True
-    if len(frame) <= INLINE_BYTES:
+    is_produce = header.api_key == _PRODUCE  # Its frame is large because of its records.
+    if is_produce or len(frame) <= INLINE_BYTES:
         with suppress(TooManyElementsError):
             return decode_request(header, frame, at, max_elements=LOOP_ELEMENTS), True
     call.has_many = True
+    if is_produce:
+        return await in_worker(decode_request, header, frame, at, max_elements=PRODUCE_ELEMENTS), True
     with suppress(TooManyElementsError):
         return await in_worker(decode_request, header, frame, at, max_elements=most), True
     return await in_worker(decode_request, header, frame, at), False

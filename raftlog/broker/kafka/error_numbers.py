@@ -17,6 +17,12 @@ _DENIED: Final[Mapping[AclResource, KafkaError]] = {
     "cluster": KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     "user": KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
+OF_COORDINATORS: Final[Mapping[int, KafkaError]] = {
+    KafkaError.THROTTLING_QUOTA_EXCEEDED: KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.KAFKA_STORAGE_ERROR: KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_ENOUGH_REPLICAS: KafkaError.COORDINATOR_NOT_AVAILABLE,
+}
+"""Kafka's coordinators translate errors of their log, too."""
 _ACCESS: Final = (ErrorCode.AUTHORIZATION_FAILED, ErrorCode.AUTHENTICATION_FAILED)
 
 
@@ -31,6 +37,12 @@ def error_number(error: RaftlogError | WireError | None, resource: AclResource =
         return KafkaError.NONE
     code = error.code if isinstance(error, RaftlogError) else _code_of(error.code)
     return _DENIED[resource].value if code in _ACCESS else number_of(code)
+
+
+def coordinator_number(error: RaftlogError | None) -> int:
+    """Return the number of an error of a group's coordinator: clients end at one that they do not expect from it."""
+    number = error_number(error, "group")
+    return OF_COORDINATORS.get(number, number)
 
 
 def _code_of(text: str) -> ErrorCode:

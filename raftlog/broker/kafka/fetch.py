@@ -26,6 +26,7 @@ from raftlog.record.kafka.loading import is_loaded
 from raftlog.record.kafka.reading import for_reader
 from raftlog.record.unpacking import first_that_unpack_to, unpacked_bytes
 from raftlog.runtime import in_slices
+from raftlog.security.access import TopicReads
 from raftlog.security.identity import Sender
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS, FetchPartition, FetchRequest, FetchResult
@@ -117,7 +118,7 @@ class KafkaFetch:
             isolation=isolation,
         )
         epochs = {(one.topic, one.partition): one.current_leader_epoch for one in positions}
-        find = partial(self._find, sender, epochs)
+        find = partial(self._find, TopicReads(self._context.access, sender), epochs)
         with self._parked.waiting(request.max_wait_ms, len(positions)):
             served = await serve_fetch(find, request, prefer=self._context.replicas.preferred, space=space)
         self._context.metrics.served(served)
@@ -177,10 +178,15 @@ class KafkaFetch:
             return False  # The read returns the error.
 
     def _find(
-        self, sender: Sender, epochs: Mapping[tuple[str, int], LeaderEpoch], topic: str, partition: int, topic_id: str
+        self,
+        reads: TopicReads,
+        epochs: Mapping[tuple[str, int], LeaderEpoch],
+        topic: str,
+        partition: int,
+        topic_id: str,
     ) -> Replica:
         """Return this broker's replica if the sender may read it and knows its leader, at each read of a long poll."""
-        self._context.access.require(sender, "read", "topic", topic)
+        reads.require(topic)
         replica = self._context.replica(topic, partition, topic_id)
         if (epoch := epochs[topic, partition]) >= 0:
             require_same_epoch(replica.state.leader_epoch, epoch, replica.assignment.topic_partition)

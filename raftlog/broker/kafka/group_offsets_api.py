@@ -8,10 +8,11 @@ from typing import Final, TypeAlias
 
 from raftlog.broker.kafka.audit import audited
 from raftlog.broker.kafka.call import MANY_ELEMENTS, Handlers, KafkaCall, Served
-from raftlog.broker.kafka.error_numbers import error_number
+from raftlog.broker.kafka.error_numbers import coordinator_number, error_number
 from raftlog.broker.kafka.groups_api import timeout_ms
 from raftlog.broker.kafka.topics import name_of, topic_id_of
 from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.model import TopicId
 from raftlog.runtime import in_slices
 from raftlog.serving.workers import in_worker
 from raftlog.wire.groups import (
@@ -38,10 +39,14 @@ _SEVERAL_GROUPS = 8
 _MAX_GROUPS = 1_000
 _LARGE = 500
 _SLICE = 512
+_COUNTED_BYTES = 64 << 10
+"""Smaller answers do not count: a member that reads its offsets must not wait for slow readers at its address."""
 _OFFSET_BYTES = 50
 """About what an offset without its metadata takes in an answer."""
 Wanted: TypeAlias = Mapping[str, Sequence[int]]
 """Partitions by topic."""
+Listed: TypeAlias = Iterable[tuple[str, Sequence[int]]]
+"""Partitions by topic. A topic may come more than once."""
 
 
 async def handle_offset_commit(call: KafkaCall, request: commits.OffsetCommitRequest) -> commits.OffsetCommitResponse:
@@ -61,7 +66,7 @@ async def _commit(call: KafkaCall, request: commits.OffsetCommitRequest) -> comm
     try:
         call.context.access.require(call.sender, "read", "group", request.group_id)
     except RaftlogError as error:
-        refused = partial(_all_commits, request, error_number(error, "group"))
+        refused = partial(_all_commits, request, coordinator_number(error))
         return await in_worker(refused) if call.has_many else refused()
     names, numbers = [], []
     async for topic in in_slices(request.topics, _SLICE):
@@ -75,6 +80,7 @@ async def _commit(call: KafkaCall, request: commits.OffsetCommitRequest) -> comm
             offset=one.committed_offset,
             leader_epoch=one.committed_leader_epoch,
             metadata=one.committed_metadata or "",
+            topic_id=topic_id_of(topic.topic_id) if call.api_version >= _COMMITS_BY_ID else "",
         )
         async for topic, name, number in in_slices(zip(request.topics, names, numbers, strict=True), _SLICE)
         if not number
@@ -136,7 +142,7 @@ def _commit_number(call: KafkaCall, error: RaftlogError) -> int:
     """Return the number of an error; versions before member epochs have generations only."""
     if call.api_version < _EPOCHS and error.code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH):
         return KafkaError.ILLEGAL_GENERATION
-    return error_number(error, "group")
+    return coordinator_number(error)
 
 
 def _readable(call: KafkaCall, name: str, uuid: bytes, *, by_id: bool) -> tuple[str, int]:
@@ -156,16 +162,21 @@ async def handle_offset_fetch(call: KafkaCall, request: fetches.OffsetFetchReque
     """Return committed offsets, of several groups from version 8 on."""
     if call.api_version >= _SEVERAL_GROUPS:
         return await _fetch_groups(call, request)
-    wanted = None if request.topics is None else _merged((one.name, one.partition_indexes) for one in request.topics)
+
+    def asked() -> OffsetFetch:
+        listed = None if request.topics is None else [(one.name, one.partition_indexes) for one in request.topics]
+        return OffsetFetch(request.group_id, listed, request.require_stable)
+
+    fetch = await in_worker(asked) if call.has_many else asked()
     error, found = 0, dict[str, list[CommittedOffset]]()
     try:
-        found = await _found(call, OffsetFetch(request.group_id, wanted, request.require_stable))
+        found = await _found(call, fetch)
     except RaftlogError as reason:
-        error = error_number(reason, "group")
-    if error and call.api_version < _TOP_ERROR:
+        error = _fetch_number(reason)
+    if error:  # In each partition, too: aiokafka looks nowhere else, and would begin at `auto_offset_reset`.
         found = {
-            topic: [CommittedOffset(topic=topic, partition=number) for number in numbers]
-            for topic, numbers in (wanted or {}).items()
+            topic: [CommittedOffset(topic=topic, partition=number) async for number in in_slices(numbers, _SLICE)]
+            async for topic, numbers in in_slices((fetch.wanted or {}).items(), _SLICE)
         }
     call.is_large = call.is_large or sum(map(len, found.values())) > _LARGE
     topics = [
@@ -181,33 +192,37 @@ class OffsetFetch:
     """What one group is asked for.
 
     Args:
-        wanted: None: every partition with an offset.
+        listed: partitions by topic, as the client lists them; None: every partition with an offset.
     """
 
     def __init__(
-        self, group_id: str, wanted: Wanted | None, require_stable: bool, member_id: str = "", member_epoch: int = -1
+        self, group_id: str, listed: Listed | None, require_stable: bool, member_id: str = "", member_epoch: int = -1
     ) -> None:
         self.group_id = group_id
-        self.wanted = wanted
+        self.wanted: Wanted | None = None if listed is None else _merged(listed)
         self.command = OffsetFetchRequest(
             partitions=None
-            if wanted is None
-            else tuple(TopicPartitions(topic=topic, partitions=tuple(numbers)) for topic, numbers in wanted.items()),
+            if self.wanted is None
+            else tuple(TopicPartitions(topic=topic, partitions=tuple(nums)) for topic, nums in self.wanted.items()),
             member_id=member_id,
             member_epoch=member_epoch,
             require_stable=require_stable,
         )
 
 
-def _merged(listed: Iterable[tuple[str, Sequence[int]]]) -> dict[str, list[int]]:
+def _merged(listed: Listed) -> dict[str, list[int]]:
     merged: dict[str, list[int]] = {}
     for topic, numbers in listed:
         merged.setdefault(topic, []).extend(numbers)
     return merged
 
 
-async def _found(call: KafkaCall, fetch: OffsetFetch) -> dict[str, list[CommittedOffset]]:
-    """Return a group's offsets by topic. Of topics that the sender may not describe, only requested ones are shown."""
+async def _found(call: KafkaCall, fetch: OffsetFetch, *, is_alone: bool = True) -> dict[str, list[CommittedOffset]]:
+    """Return a group's offsets by topic. Of topics that the sender may not describe, only requested ones are shown.
+
+    Args:
+        is_alone: the request asks for no other group.
+    """
     access = call.context.access
     access.require(call.sender, "describe", "group", fetch.group_id)
     answer = await call.context.groups.fetch_offsets(fetch.group_id, fetch.command, timeout_ms=timeout_ms(call))
@@ -216,7 +231,8 @@ async def _found(call: KafkaCall, fetch: OffsetFetch) -> dict[str, list[Committe
     async for one in in_slices(answer.offsets, _SLICE):
         found.setdefault(one.topic, []).append(one)
         size += _OFFSET_BYTES + len(one.metadata)
-    call.hold_answer(size)
+    if size > _COUNTED_BYTES or not is_alone:
+        call.hold_answer(size)
     if access.sees_all(call.sender):
         return found
     by_topic = in_slices(found.items(), _SLICE)
@@ -225,9 +241,16 @@ async def _found(call: KafkaCall, fetch: OffsetFetch) -> dict[str, list[Committe
     return {
         topic: offsets
         if access.may(call.sender, "describe", "topic", topic)
-        else [CommittedOffset(topic=topic, partition=one.partition) for one in offsets]
+        else [CommittedOffset(topic=topic, partition=one.partition) async for one in in_slices(offsets, _SLICE)]
         async for topic, offsets in by_topic
     }
+
+
+def _fetch_number(error: RaftlogError) -> int:
+    """Return the number of an error of OffsetFetch: Java's consumers before 3.9 end at all but these two (as Kafka)."""
+    number = coordinator_number(error)
+    is_unexpected = number in (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT)
+    return KafkaError.NOT_COORDINATOR if is_unexpected else number
 
 
 def _offset_number(call: KafkaCall, one: CommittedOffset) -> int:
@@ -257,12 +280,12 @@ async def _fetch_groups(call: KafkaCall, request: fetches.OffsetFetchRequest) ->
             groups.append(refused)
             continue
         named.add(one.group_id)
-        groups.append(await _fetch_group(call, one, request.require_stable))
+        groups.append(await _fetch_group(call, one, request.require_stable, is_alone=len(request.groups) == 1))
     return fetches.OffsetFetchResponse(groups=groups)
 
 
 async def _fetch_group(
-    call: KafkaCall, asked: fetches.OffsetFetchRequestGroup, require_stable: bool
+    call: KafkaCall, asked: fetches.OffsetFetchRequestGroup, require_stable: bool, *, is_alone: bool
 ) -> fetches.OffsetFetchResponseGroup:
     by_id, image = call.api_version >= _FETCHES_BY_ID, call.context.image
     known, unknown = list[tuple[str, Sequence[int]]](), list[fetches.OffsetFetchResponseTopics]()
@@ -272,23 +295,36 @@ async def _fetch_group(
             known.append((name, topic.partition_indexes))
         except RaftlogError as error:
             number = error_number(error, "topic")
-            parts = [_missing(partition, number) for partition in topic.partition_indexes]
+            parts = [_missing(partition, number) async for partition in in_slices(topic.partition_indexes, _SLICE)]
             unknown.append(fetches.OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=parts))
-    wanted = None if asked.topics is None else _merged(known)
-    fetch = OffsetFetch(asked.group_id, wanted, require_stable, asked.member_id or "", asked.member_epoch)
+    listed = None if asked.topics is None else known
+    named = partial(OffsetFetch, asked.group_id, listed, require_stable, asked.member_id or "", asked.member_epoch)
+    fetch = await in_worker(named) if call.has_many else named()
     try:
-        found = await _found(call, fetch)
+        found = await _found(call, fetch, is_alone=is_alone)
     except RaftlogError as error:
-        return fetches.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error_number(error, "group"))
+        return fetches.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=_fetch_number(error))
     topics = []
     async for name, offsets in in_slices(found.items(), _SLICE):
-        parts = [_new_partition(call, one) async for one in in_slices(offsets, _SLICE)]
+        existing = image.topic(name)
+        topic_id = existing.topic_id if by_id and existing is not None else ""
+        parts = [_new_partition(call, _of_topic(one, topic_id)) async for one in in_slices(offsets, _SLICE)]
         if not by_id:
             topics.append(fetches.OffsetFetchResponseTopics(name=name, partitions=parts))
-        elif (existing := image.topic(name)) is not None:
+        elif existing is not None:
             uuid = bytes.fromhex(existing.topic_id)
             topics.append(fetches.OffsetFetchResponseTopics(topic_id=uuid, partitions=parts))
     return fetches.OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics + unknown)
+
+
+def _of_topic(one: CommittedOffset, topic_id: TopicId) -> CommittedOffset:
+    """Return an offset, or none if it is of a topic of the same name that was created after the request came.
+
+    Args:
+        topic_id: the id that the client asked for; empty: it asked for a name.
+    """
+    is_of_another = topic_id != "" and one.topic_id not in ("", topic_id)
+    return CommittedOffset(topic=one.topic, partition=one.partition) if is_of_another else one
 
 
 def _missing(partition: int, number: int) -> fetches.OffsetFetchResponsePartitions:
@@ -340,7 +376,7 @@ async def handle_offset_delete(
         access.require(call.sender, "delete", "group", request.group_id)
         done = await call.context.groups.delete_offsets(request.group_id, command, timeout_ms=timeout_ms(call))
     except RaftlogError as error:
-        return deletions.OffsetDeleteResponse(error_code=error_number(error, "group"))
+        return deletions.OffsetDeleteResponse(error_code=coordinator_number(error))
     return await in_worker(answer, done) if call.has_many else answer(done)
 
 

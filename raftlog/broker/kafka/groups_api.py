@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from raftlog.broker.kafka.call import SOME_ELEMENTS, Handlers, KafkaCall, Served
-from raftlog.broker.kafka.error_numbers import error_number
+from raftlog.broker.kafka.error_numbers import coordinator_number
 from raftlog.coordinator.group.classic_requests import ClassicJoin, ClassicSync, JoinAnswer, Leaver
 from raftlog.errors import RaftlogError
 from raftlog.wire.kafka.error_codes import KafkaError
@@ -55,7 +55,7 @@ async def handle_join_group(call: KafkaCall, request: JoinGroupRequest) -> JoinG
             on_wait=call.on_wait,
         )
     except RaftlogError as error:
-        return JoinGroupResponse(error_code=error_number(error, "group"), member_id=request.member_id)
+        return JoinGroupResponse(error_code=coordinator_number(error), member_id=request.member_id)
     if outcome.answer is None:
         return JoinGroupResponse(error_code=KafkaError.MEMBER_ID_REQUIRED, member_id=outcome.member_id)
     call.is_large = len(outcome.answer.members) > _LARGE
@@ -89,7 +89,10 @@ async def handle_sync_group(call: KafkaCall, request: SyncGroupRequest) -> SyncG
             request.group_id, _sync_of(request), timeout_ms=timeout_ms(call), on_wait=call.on_wait
         )
     except RaftlogError as error:
-        return SyncGroupResponse(error_code=error_number(error, "group"))
+        number = coordinator_number(error)
+        # As in Kafka: no client expects that a group is loaded here, and each joins again after a rebalance.
+        is_loading = number == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+        return SyncGroupResponse(error_code=KafkaError.REBALANCE_IN_PROGRESS if is_loading else number)
     return SyncGroupResponse(
         protocol_type=answer.protocol_type, protocol_name=answer.protocol, assignment=answer.assignment
     )
@@ -121,7 +124,10 @@ async def handle_heartbeat(call: KafkaCall, request: HeartbeatRequest) -> Heartb
             timeout_ms=timeout_ms(call),
         )
     except RaftlogError as error:
-        return HeartbeatResponse(error_code=error_number(error, "group"))
+        number = coordinator_number(error)
+        # As in Kafka: all sessions begin again once the group is loaded, and aiokafka ends at this error.
+        is_loading = number == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatResponse(error_code=KafkaError.NONE if is_loading else number)
     return HeartbeatResponse()
 
 
@@ -137,8 +143,8 @@ async def handle_leave_group(call: KafkaCall, request: LeaveGroupRequest) -> Lea
         call.context.access.require(call.sender, "read", "group", request.group_id)
         errors = await call.context.groups.classic.leave(request.group_id, leavers, timeout_ms=timeout_ms(call))
     except RaftlogError as error:
-        return LeaveGroupResponse(error_code=error_number(error, "group"))
-    numbers = [error_number(error, "group") for error in errors]
+        return LeaveGroupResponse(error_code=coordinator_number(error))
+    numbers = [coordinator_number(error) for error in errors]
     if not several:
         return LeaveGroupResponse(error_code=numbers[0])
     members = [

@@ -76,7 +76,7 @@ class KafkaProduce:
         timeout_ms: int,
         sender: Sender,
         transactional_id: str = "",
-        order: asyncio.Lock | None = None,
+        on_placed: Callable[[], None] | None = None,
         joins: bool = True,
     ) -> list[KafkaAppend]:
         """Append each batch; the results are in the order of the request.
@@ -84,8 +84,8 @@ class KafkaProduce:
         Args:
             acks: -1: all; 1; 0.
             transactional_id: empty: none.
-            order: the lock of a connection whose produce requests overlap: they append in the order of these calls, and
-                wait for their replicas together. None: they do not overlap.
+            on_placed: called when each batch has its place in its log, or has ended: the connection's next request may
+                begin, and both wait for their replicas together. None: requests do not overlap.
             joins: a batch adds its partition to the transaction (TV2).
         """
         try:
@@ -99,13 +99,12 @@ class KafkaProduce:
             return [KafkaAppend(error=error) for _ in batches]
         most_ms = max(1, min(timeout_ms, self._context.config.broker.request_timeout_ms))
         places = _Places(len(batches))
-        if order is None:
-            works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins, places)
+        works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins, places)
+        if on_placed is None:
             return [await works[0]] if len(works) == 1 else await concurrently(works)
-        async with order:
-            works = await self._works(batches, sender, _ACKS[acks], most_ms, transactional_id, joins, places)
-            appends = asyncio.ensure_future(concurrently(works))
-            await places.taken(appends)
+        appends = asyncio.ensure_future(concurrently(works))
+        await places.taken(appends)
+        on_placed()
         return await appends
 
     async def _works(

@@ -11,7 +11,9 @@ from raftlog.broker.kafka.error_numbers import error_number, error_text
 from raftlog.broker.kafka.produce import FIRST_VERSION, KafkaAppend, KafkaBatch
 from raftlog.broker.kafka.topics import Leader, Slices, endpoints_of, leader_hint, name_of, topic_id_of
 from raftlog.errors import AuthorizationError, ErrorCode, InvalidRequestError, RaftlogError
+from raftlog.model import TopicId
 from raftlog.record.kafka.header import HEADER_BYTES, compression_of
+from raftlog.runtime import in_slices
 from raftlog.serving.workers import in_worker
 from raftlog.wire.data import MAX_REQUEST_PARTITIONS
 from raftlog.wire.kafka.error_codes import KafkaError
@@ -31,7 +33,7 @@ _BY_ID, _WITH_ZSTD, _WITH_HINTS = 13, 7, 10
 """The first versions with topic ids, zstd (KIP-110) and leaders in errors (KIP-951)."""
 _ZSTD = 4
 _MANY = 256
-"""Results for which a worker thread writes the answer."""
+"""Results for which a worker thread writes the answer, and topics that are looked up in one turn of the event loop."""
 _JOINING = 12
 """The first version whose batches add their partitions to transactions (KIP-890, TV2)."""
 
@@ -55,8 +57,7 @@ async def handle_produce(call: KafkaCall, request: ProduceRequest) -> ProduceRes
         raise InvalidRequestError(
             f"a produce request has at most {MAX_REQUEST_PARTITIONS:,} partitions, received {count:,}"
         )
-    # Without a pause up to the append, which takes the connection's lock: later requests must not overtake this one.
-    by_topic = [(topic, [_planned(call, topic, one) for one in topic.partition_data]) for topic in request.topic_data]
+    by_topic = [(topic, _planned(call, topic)) async for topic in in_slices(request.topic_data, _MANY)]
     results = [result for _, planned in by_topic for result in planned]
     sent = [(result, result.batch) for result in results if result.batch is not None]
     appends = await call.services.producing.append(
@@ -65,7 +66,7 @@ async def handle_produce(call: KafkaCall, request: ProduceRequest) -> ProduceRes
         timeout_ms=request.timeout_ms,
         sender=call.sender,
         transactional_id=request.transactional_id or "",
-        order=call.connection.produce_order,
+        on_placed=call.on_placed,
         joins=call.api_version >= _JOINING,
     )
     slices = Slices()
@@ -80,15 +81,20 @@ async def handle_produce(call: KafkaCall, request: ProduceRequest) -> ProduceRes
     return await in_worker(_response, call, by_topic) if count > _MANY else _response(call, by_topic)
 
 
-def _planned(call: KafkaCall, topic: TopicProduceData, data: PartitionProduceData) -> _Result:
-    result = _Result(data.index, topic.name)
-    try:
-        topic_id = topic_id_of(topic.topic_id) if call.api_version >= _BY_ID else ""
-        result.topic = name_of(call.context.image, topic_id) if call.api_version >= _BY_ID else topic.name
-    except RaftlogError as error:
-        result.number, result.text = error_number(error, "topic"), error.message
-        return result
-    records = data.records
+def _planned(call: KafkaCall, topic: TopicProduceData) -> list[_Result]:
+    name, topic_id = topic.name, ""
+    if call.api_version >= _BY_ID:
+        try:
+            topic_id = topic_id_of(topic.topic_id)
+            name = name_of(call.context.image, topic_id)
+        except RaftlogError as error:
+            number, text = error_number(error, "topic"), error.message
+            return [_Result(one.index, name, number, text) for one in topic.partition_data]
+    return [_planned_one(call, name, topic_id, one) for one in topic.partition_data]
+
+
+def _planned_one(call: KafkaCall, topic: str, topic_id: TopicId, data: PartitionProduceData) -> _Result:
+    result, records = _Result(data.index, topic), data.records
     assert not isinstance(records, list)
     if (
         call.api_version < _WITH_ZSTD
@@ -99,7 +105,7 @@ def _planned(call: KafkaCall, topic: TopicProduceData, data: PartitionProduceDat
         result.number = KafkaError.UNSUPPORTED_COMPRESSION_TYPE
         result.text = f"zstd needs version {_WITH_ZSTD} of Produce"
         return result
-    result.batch = KafkaBatch(topic=result.topic, partition=data.index, records=records, topic_id=topic_id)
+    result.batch = KafkaBatch(topic=topic, partition=data.index, records=records, topic_id=topic_id)
     return result
 
 

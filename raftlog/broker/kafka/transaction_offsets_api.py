@@ -7,7 +7,7 @@ from typing import Final
 
 from raftlog.broker.kafka.audit import audited
 from raftlog.broker.kafka.call import MANY_ELEMENTS, Handlers, KafkaCall, Served
-from raftlog.broker.kafka.error_numbers import error_number
+from raftlog.broker.kafka.error_numbers import OF_COORDINATORS, coordinator_number, error_number
 from raftlog.broker.kafka.transactional import join_patiently
 from raftlog.broker.kafka.transactions_api import TIMEOUT_MS, number_for
 from raftlog.errors import ErrorCode, NotFoundError, RaftlogError
@@ -63,7 +63,7 @@ async def _committed(call: KafkaCall, request: TxnOffsetCommitRequest) -> tuple[
     try:
         access.require(call.sender, "read", "group", request.group_id)
     except RaftlogError as error:
-        return error_number(error, "group"), {}
+        return coordinator_number(error), {}
     refused = {topic.name: _refused(call, topic.name) async for topic in in_slices(request.topics, _SLICE)}
     if any(refused.values()):
         final = (number for number in refused.values() if number not in (0, KafkaError.UNKNOWN_TOPIC_OR_PARTITION))
@@ -130,7 +130,8 @@ def _number(call: KafkaCall, error: RaftlogError) -> int:
         return KafkaError.ILLEGAL_GENERATION
     if error.code in _BY_MEMBER:
         return error_number(error, "group")
-    return number_for(call, error)
+    number = number_for(call, error)
+    return OF_COORDINATORS.get(number, number)
 
 
 def _answered(

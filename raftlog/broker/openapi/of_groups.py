@@ -129,7 +129,8 @@ GROUP_OPERATIONS = (
         id="commitOffsets",
         tag="Groups",
         summary="Commit offsets",
-        details="The answer has an `error` or null for each. Without a member id: only while the group has no members.",
+        details="The answer has an `error` or null for each. An offset with another `topic_id` than its topic has is "
+        "refused (`UNKNOWN_TOPIC_ID`). Without a member id: only while the group has no members.",
         body=json_of(OffsetCommitRequest),
         answers={200: json_of(OffsetResults)},
         errors=(*_COORDINATED, *_MEMBER, E.OFFSET_METADATA_TOO_LARGE, E.INVALID_GROUP_ID),

@@ -232,7 +232,8 @@ RECORD_OPERATIONS = (
         tag="Fetch",
         summary="Delete the records below an offset for good",
         details="Answered when no replica that may lead next has them; 504 if that is unknown at the deadline: send "
-        "the request again. Above the high watermark: `OFFSET_OUT_OF_RANGE`, and nothing is deleted.",
+        'the request again. With `"high_watermark"` for an offset, the repeated request also deletes what was '
+        "acknowledged since the first one. Above the high watermark: `OFFSET_OUT_OF_RANGE`, and nothing is deleted.",
         body=json_of(DeleteRecordsBody),
         answers={200: json_of(DeleteRecordsResponse)},
         errors=(*_READ, E.OFFSET_OUT_OF_RANGE, E.REQUEST_TIMED_OUT, E.INVALID_TOPIC_EXCEPTION),

@@ -30,6 +30,7 @@ from raftlog.partition.readable_replica import ReadResult, in_memory
 from raftlog.partition.replica import Replica
 from raftlog.record.unpacking import first_that_unpack_to
 from raftlog.schema import from_plain
+from raftlog.security.access import TopicReads
 from raftlog.security.guard import sender_of
 from raftlog.security.identity import Sender
 from raftlog.serving.workers import INLINE_BYTES, in_worker
@@ -138,12 +139,12 @@ class FetchRoutes:
         return json_response(await describe_offsets(self._context.leader(topic, partition), at, isolation))
 
     def _find_for(self, sender: Sender) -> FindReplica:
-        is_off = self._context.access.is_off
-        return self._context.replica if is_off else partial(self._allowed_replica, sender)
+        access = self._context.access
+        return self._context.replica if access.is_off else partial(self._allowed_replica, TopicReads(access, sender))
 
-    def _allowed_replica(self, sender: Sender, topic: str, partition: int, topic_id: str) -> Replica:
+    def _allowed_replica(self, reads: TopicReads, topic: str, partition: int, topic_id: str) -> Replica:
         """Return this broker's replica if the sender may read it, at each read of a long poll."""
-        self._context.access.require(sender, "read", "topic", topic)
+        reads.require(topic)
         return self._context.replica(topic, partition, topic_id)
 
     def _offset(self, request: web.Request, replica: Replica, isolation: Isolation) -> Offset:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
-from raftlog.broker.http import caller_timeout_ms, check_query, json_response, query_choice, read_json
+from raftlog.broker.http import caller_timeout_ms, check_query, json_bytes, json_response, query_choice, read_json
 from raftlog.broker.openapi.parameters import PAGE, SCOPE
 from raftlog.broker.paging import Wanted
 from raftlog.broker.routes.other_brokers import each_other_broker, joined
@@ -22,8 +22,10 @@ from raftlog.security.access import refusal
 from raftlog.security.audited_changes import note_change
 from raftlog.security.guard import sender_of
 from raftlog.serving.error_bodies import error_body
+from raftlog.serving.workers import in_worker
 from raftlog.wire import paths
 from raftlog.wire.answers import DeletedGroup
+from raftlog.wire.codec import encode_json
 from raftlog.wire.coordinators import CoordinatorInfo
 from raftlog.wire.errors import WireError
 from raftlog.wire.groups import (
@@ -40,6 +42,8 @@ from raftlog.wire.groups import (
 )
 
 R = TypeVar("R", OffsetResults, OffsetFetchResponse)
+_MANY = 512
+"""Offsets of which a worker thread renders the answer."""
 _SLICE = 512
 """The topics of one request that are authorized in one turn of the event loop."""
 
@@ -138,7 +142,7 @@ class GroupRoutes:
         group_id, timeout_ms = request.match_info["group"], self._timeout_ms(request)
         refused = await self._refused_topics(request, command.offsets)
         if not refused:
-            return json_response(noted(await self._groups.commit(group_id, command, timeout_ms=timeout_ms)))
+            return await offsets_response(await self._groups.commit(group_id, command, timeout_ms=timeout_ms))
         allowed = replace(command, offsets=tuple(one for one in command.offsets if one.topic not in refused))
         done = iter((await self._groups.commit(group_id, allowed, timeout_ms=timeout_ms)).offsets)
         results = tuple(
@@ -147,7 +151,7 @@ class GroupRoutes:
             else next(done)
             for one in command.offsets
         )
-        return json_response(noted(OffsetResults(offsets=results)))
+        return await offsets_response(OffsetResults(offsets=results))
 
     async def offsets(self, request: web.Request) -> web.Response:
         """Return all committed offsets of a group."""
@@ -170,7 +174,7 @@ class GroupRoutes:
             raise next(iter(refused.values())).to_error()
         group_id = request.match_info["group"]
         timeout_ms = self._timeout_ms(request)
-        return json_response(noted(await self._groups.delete_offsets(group_id, command, timeout_ms=timeout_ms)))
+        return await offsets_response(await self._groups.delete_offsets(group_id, command, timeout_ms=timeout_ms))
 
     async def _fetch(self, request: web.Request, command: OffsetFetchRequest) -> web.Response:
         if (answer := await self._elsewhere(request)) is not None:
@@ -180,9 +184,10 @@ class GroupRoutes:
         found = await self._groups.fetch_offsets(group_id, command, timeout_ms=timeout_ms)
         access, sender = self._context.access, sender_of(request)
         if not access.sees_all(sender):
-            seen = tuple(offset for offset in found.offsets if access.sees(sender, "topic", offset.topic))
-            found = OffsetFetchResponse(offsets=seen)
-        return json_response(noted(found))
+            of_all = in_slices(found.offsets, _SLICE)
+            seen = [offset async for offset in of_all if access.sees(sender, "topic", offset.topic)]
+            found = OffsetFetchResponse(offsets=tuple(seen))
+        return await offsets_response(found)
 
     async def _refused_topics(self, request: web.Request, named: Iterable[_NamesTopic]) -> dict[str, WireError]:
         """Return the error of each topic that the sender may not read."""
@@ -205,7 +210,16 @@ class GroupRoutes:
         return caller_timeout_ms(request, self._context.config.broker.request_timeout_ms)
 
 
-def noted(results: R) -> R:
+async def offsets_response(results: R) -> web.Response:
+    """Return the results of an offset request, whose errors have its id."""
+
+    def render() -> bytes:
+        return encode_json(_noted(results))
+
+    return json_bytes(await in_worker(render) if len(results.offsets) > _MANY else render())
+
+
+def _noted(results: R) -> R:
     """Return results whose errors have the id of the request: coordinators decide without knowing it."""
     found = tuple(
         one if one.error is None or one.error.request_id else replace(one, error=with_id(one.error))

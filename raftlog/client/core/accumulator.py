@@ -101,6 +101,12 @@ class Accumulator(Generic[H]):
         times = ((partition, queue.due_ms(now_ms, flushing=self.flushing)) for partition, queue in self._open.items())
         return [partition for partition, due in times if due is not None and due <= now_ms]
 
+    def put_last(self, partitions: Iterable[TopicPartition]) -> None:
+        """Have `due` return some partitions after the others."""
+        for partition in partitions:
+            if partition in self._open:
+                self._open[partition] = self._open.pop(partition)
+
     def next_due_ms(self, now_ms: int) -> int | None:
         """Return the next time after `now_ms` at which a batch becomes due; None: only an event makes one due."""
         times = (queue.due_ms(now_ms, flushing=self.flushing) for queue in self._open.values())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from raftlog.client.core.epochs_read import EpochsRead
 from raftlog.errors import ErrorCode, RaftlogError
@@ -63,6 +63,15 @@ class GroupMetadata:
     """The leader epochs in which this member has read the records before the offsets that it may send."""
 
 
+class _Difference(NamedTuple):
+    """How the partitions that a member owns differ from its assignment."""
+
+    owned: frozenset[TopicPartition] = frozenset()
+    target: frozenset[TopicPartition] = frozenset()
+    to_revoke: frozenset[TopicPartition] = frozenset()
+    to_take: frozenset[TopicPartition] = frozenset()
+
+
 @dataclass(slots=True)
 class Membership:
     """One member."""
@@ -78,11 +87,31 @@ class Membership:
     """Why the membership is lost or failed."""
     sent: int = field(init=False, default=0)
     """How many heartbeats were sent."""
+    joins: int = field(init=False, default=0)
+    """How many times the coordinator has made this a member."""
+    _latest: _Difference = field(init=False, default=_Difference(), repr=False, compare=False)
 
     @property
     def reconciling(self) -> bool:
         """Whether the member must revoke or take partitions."""
-        return self.phase == "member" and self.owned != self.target
+        return self.phase == "member" and bool(self.to_revoke or self.to_take)
+
+    @property
+    def to_revoke(self) -> frozenset[TopicPartition]:
+        """The partitions that the member owns, and that the coordinator assigns to it no longer."""
+        return self._difference().to_revoke
+
+    @property
+    def to_take(self) -> frozenset[TopicPartition]:
+        """The partitions that the coordinator assigns to the member, and that it does not own yet."""
+        return self._difference().to_take
+
+    def _difference(self) -> _Difference:
+        """Compare `owned` with `target` once for each change: an iteration asks before every record."""
+        owned, target = self.owned, self.target
+        if owned is not self._latest.owned or target is not self._latest.target:
+            self._latest = _Difference(owned, target, owned - target, target - owned)
+        return self._latest
 
     def request(self) -> GroupHeartbeatRequest:
         """Return the next heartbeat. The coordinator may hold it until a change, unless the member is reconciling."""
@@ -136,6 +165,7 @@ class Membership:
             return False  # A late response: the member has left meanwhile.
         target = flat(response.assignment)
         changed = self.phase == "joining" or response.member_epoch != self.epoch or target != self.target
+        self.joins += self.phase == "joining"
         self.phase, self.epoch, self.target = "member", response.member_epoch, target
         self.interval_ms = min(max(SHORTEST_INTERVAL_MS, response.heartbeat_interval_ms), LONGEST_INTERVAL_MS)
         return changed

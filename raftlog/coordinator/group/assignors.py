@@ -16,7 +16,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import TypeAlias
 
 from raftlog.model import TopicPartition
@@ -165,7 +165,8 @@ def assign_sticky(members: Iterable[Subscriber], topics: Mapping[str, int], befo
             assigned[member_id].update(partition for partition in partitions if partition not in taken)
             taken.update(partitions)
     readers = _Readers(ordered, topics)
-    everything = (TopicPartition(topic, number) for topic, count in topics.items() for number in range(count))
+    in_order = sorted(topics.items(), key=lambda item: (len(readers[item[0]]), item[0]))
+    everything = chain.from_iterable(map(TopicPartition, repeat(topic), range(count)) for topic, count in in_order)
     _assign_free([partition for partition in everything if partition not in taken], assigned, readers)
     return _Balancer(assigned, readers).balance()
 
@@ -198,11 +199,11 @@ class _Readers:
 
 
 def _assign_free(free: list[TopicPartition], assigned: dict[str, set[TopicPartition]], readers: _Readers) -> None:
-    """Assign each partition to the subscriber with fewest. Topics with few subscribers go first."""
+    """Assign each partition, in the given order, to the subscriber with fewest."""
     by_size = {kind: [(len(assigned[member]), member) for member in names] for kind, names in readers.of_kind.items()}
     for sizes in by_size.values():
         heapq.heapify(sizes)
-    for partition in sorted(free, key=lambda p: (len(readers[p.topic]), p)):
+    for partition in free:
         if not (sizes := by_size[readers.kind_of[partition.topic]]):
             continue
         while sizes[0][0] != (size := len(assigned[sizes[0][1]])):  # It has got a partition of another kind since.

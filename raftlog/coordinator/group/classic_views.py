@@ -118,7 +118,9 @@ def assigned_partitions_of(protocol_type: str, assignment: bytes) -> frozenset[T
     return (partitions_of(assignment) or frozenset()) if protocol_type == CONSUMER else frozenset()
 
 
-def require_classic_committer(group: ClassicGroup, member_id: str, generation: int, instance_id: str | None) -> None:
+def require_classic_committer(
+    group: ClassicGroup, member_id: str, generation: int, instance_id: str | None, *, in_transaction: bool = False
+) -> None:
     """Raise if the sender may not commit for the group now.
 
     A member commits in its generation, also while members join the next one. A client without a generation commits for
@@ -126,7 +128,8 @@ def require_classic_committer(group: ClassicGroup, member_id: str, generation: i
 
     Raises:
         FencedError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
-        RetriableError: REBALANCE_IN_PROGRESS, the member has a new generation, and no assignment in it yet.
+        RetriableError: REBALANCE_IN_PROGRESS, the member has a new generation, and no assignment in it yet. Not in a
+            transaction, which this would end, as in Kafka.
     """
     if generation < 0 and not group.members:
         return
@@ -137,5 +140,5 @@ def require_classic_committer(group: ClassicGroup, member_id: str, generation: i
         )
     require_classic_member(group, group.group_id, member_id, instance_id)
     require_generation(group, generation)
-    if group.phase == "CompletingRebalance":
+    if group.phase == "CompletingRebalance" and not in_transaction:
         raise rebalance_error(group.group_id)

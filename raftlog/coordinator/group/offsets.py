@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group.classic_draft import ClassicDraft
@@ -16,7 +17,15 @@ from raftlog.coordinator.group.state import Group, GroupsState
 from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone, tombstone
 from raftlog.coordinator.runtime.core import Decision, Now
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, NotFoundError, RaftlogError, RetriableError
+from raftlog.errors import (
+    ErrorCode,
+    FencedError,
+    InvalidRequestError,
+    NotFoundError,
+    RaftlogError,
+    RetriableError,
+    StaleRouteError,
+)
 from raftlog.model import ProducerEpoch, ProducerId, TopicPartition
 from raftlog.wire.errors import WireError
 from raftlog.wire.groups import (
@@ -25,7 +34,6 @@ from raftlog.wire.groups import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
-    OffsetFetchResponse,
     OffsetResult,
     OffsetResults,
     count_of,
@@ -36,7 +44,10 @@ MAX_OFFSETS = 10_000
 """In one request."""
 OFFSETS_AT_ONCE = 1_000
 """The most offsets of one decision: each takes up to 16 µs of the event loop. The rest takes further ones."""
-
+_MOST_RECORDS = 2 * OFFSETS_AT_ONCE
+"""Of a commit: its offsets, and the deletions of pending ones that they replace. Those take a few µs each."""
+_MOST_RECORDS_AT_END = 3 * OFFSETS_AT_ONCE
+"""Of the end of a transaction, whose own pending offsets are deleted, too."""
 
 EXAMINED_AT_ONCE = 20_000
 """The offsets that one tick examines for expiry: each takes up to 1 µs of the event loop."""
@@ -54,6 +65,8 @@ def decide_commit(
 ) -> Decision[OffsetResults]:
     """Commit offsets; an error of one partition is in its own result.
 
+    Where many pending offsets are replaced, only the first offsets have a result: the others take a further decision.
+
     Args:
         instance_id: of a static member of a classic group.
 
@@ -69,12 +82,15 @@ def decide_commit(
     for entry in request.offsets:
         try:
             _require_owner(group, entry, request.member_id)
-            records.append(_offset_record(group_id, entry, now, topics, settings))
-            replaced = _pending_before(state, group_id, TopicPartition(entry.topic, entry.partition))
-            records += islice(replaced, max(0, 2 * OFFSETS_AT_ONCE - len(records)))
-            error = None
+            record, error = _offset_record(group_id, entry, now, topics, settings), None
         except RaftlogError as refused:
             error = WireError.of(refused)
+        else:
+            pending = _pending_before(state, group_id, TopicPartition(entry.topic, entry.partition))
+            replaced = list(islice(pending, _MOST_RECORDS - 1))
+            if records and len(records) + 1 + len(replaced) > _MOST_RECORDS:
+                break
+            records += [record, *replaced]
         results.append(OffsetResult(topic=entry.topic, partition=entry.partition, error=error))
     return Decision(records, OffsetResults(offsets=tuple(results)))
 
@@ -86,10 +102,14 @@ def _require_committer(
     request: OffsetCommitRequest,
     settings: GroupConfig,
     instance_id: str | None,
+    *,
+    in_transaction: bool = False,
 ) -> Group:
     """Raise if the sender may not commit now; return the group, which is empty for a classic one."""
     if (classic := state.classic.get(group_id)) is not None:
-        require_classic_committer(classic, request.member_id, request.member_epoch, instance_id)
+        require_classic_committer(
+            classic, request.member_id, request.member_epoch, instance_id, in_transaction=in_transaction
+        )
         if request.member_id in classic.members:
             ClassicDraft(state, group_id, now, settings).renew(request.member_id)
         return Group(group_id)
@@ -145,6 +165,12 @@ def _offset_record(
     group_id: str, entry: CommitOffset, now: Now, topics: Topics, settings: GroupConfig
 ) -> OffsetCommitted:
     topic = topics.get(entry.topic)
+    if entry.topic_id and (topic is None or topic.topic_id != entry.topic_id):
+        raise StaleRouteError(
+            f"topic {entry.topic!r} with id {entry.topic_id} is not in this coordinator's metadata, not yet or no "
+            "longer",
+            code=ErrorCode.UNKNOWN_TOPIC_ID,
+        )
     if topic is None or not 0 <= entry.partition < topic.partitions:
         raise NotFoundError(f"there is no partition {entry.topic}-{entry.partition}")
     if entry.offset < 0:
@@ -167,10 +193,42 @@ def _offset_record(
     )
 
 
+class FoundOffset(NamedTuple):
+    """What a group has committed for one partition."""
+
+    partition: TopicPartition
+    committed: OffsetCommitted | None
+    is_unstable: bool
+    """Whether an open transaction may commit another offset, and the sender asked for stable ones."""
+
+    def described(self, topics: Topics) -> CommittedOffset:
+        """Return what the sender sees; an offset of a deleted topic does not apply to a recreated one of its name."""
+        partition, committed, is_unstable = self
+        topic, number = partition
+        if is_unstable:
+            error = RetriableError(
+                f"an open transaction may commit an offset of {partition}; send the request again when it has ended",
+                code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+            )
+            return CommittedOffset(topic=topic, partition=number, error=WireError.of(error))
+        existing = topics.get(topic)
+        if committed is None or (existing is not None and committed.topic_id not in ("", existing.topic_id)):
+            return CommittedOffset(topic=topic, partition=number)
+        return CommittedOffset(
+            topic=topic,
+            partition=number,
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            committed_at_ms=committed.committed_at_ms,
+            topic_id=committed.topic_id,
+        )
+
+
 def decide_fetch(
-    state: GroupsState, _: Now, group_id: str, request: OffsetFetchRequest, *, topics: Topics
-) -> Decision[OffsetFetchResponse]:
-    """Return committed offsets; those of a deleted topic do not apply to a recreated one of the same name.
+    state: GroupsState, _: Now, group_id: str, request: OffsetFetchRequest
+) -> Decision[tuple[FoundOffset, ...]]:
+    """Return committed offsets. The caller describes them, in several turns of the event loop if they are many.
 
     Raises:
         FencedError: the sender is not a member, or in another epoch.
@@ -184,34 +242,7 @@ def decide_fetch(
     require_limit(len(known) if request.partitions is None else count_of(request.partitions))
     wanted = sorted(known) if request.partitions is None else sorted(flat(request.partitions))
     unstable = state.unstable.get(group_id, {}) if request.require_stable else {}
-    return Decision(
-        (),
-        OffsetFetchResponse(offsets=tuple(_describe(p, known.get(p), topics, unstable=p in unstable) for p in wanted)),
-        is_confirmed=True,
-    )
-
-
-def _describe(
-    partition: TopicPartition, committed: OffsetCommitted | None, topics: Topics, *, unstable: bool
-) -> CommittedOffset:
-    topic, number = partition
-    if unstable:
-        error = RetriableError(
-            f"an open transaction may commit an offset of {partition}; send the request again when it has ended",
-            code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
-        )
-        return CommittedOffset(topic=topic, partition=number, error=WireError.of(error))
-    existing = topics.get(topic)
-    if committed is None or (existing is not None and committed.topic_id not in ("", existing.topic_id)):
-        return CommittedOffset(topic=topic, partition=number)
-    return CommittedOffset(
-        topic=topic,
-        partition=number,
-        offset=committed.offset,
-        leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        committed_at_ms=committed.committed_at_ms,
-    )
+    return Decision((), tuple([FoundOffset(p, known.get(p), p in unstable) for p in wanted]), is_confirmed=True)
 
 
 def decide_offset_deletion(
@@ -267,6 +298,8 @@ def decide_transactional_commit(
     The caller has checked that the transaction is open and includes this group. A request without a member id is from
     a producer that did not pass its consumer's membership: only the producer epoch fences it.
 
+    A topic with another id is refused in its partition's result. No offset of the request is stored then.
+
     Raises:
         FencedError: INVALID_PRODUCER_EPOCH, or the member's; see `decide_commit`.
     """
@@ -280,15 +313,21 @@ def decide_transactional_commit(
         )
     group = Group(group_id)
     if request.member_id or request.member_epoch >= 0:
-        group = _require_committer(state, now, group_id, request, settings, instance_id)
+        group = _require_committer(state, now, group_id, request, settings, instance_id, in_transaction=True)
     records: list[LogRecord] = []
+    results = []
     for entry in request.offsets:  # All or none, unlike `decide_commit`: a transaction is atomic.
         if request.member_id:
             _require_owner(group, entry, request.member_id)
-        committed = _offset_record(group_id, entry, now, topics, settings)
-        records.append(_pending(committed, producer_id, producer_epoch))
-    results = tuple(OffsetResult(topic=entry.topic, partition=entry.partition) for entry in request.offsets)
-    return Decision(records, OffsetResults(offsets=results))
+        error = None
+        try:
+            committed = _offset_record(group_id, entry, now, topics, settings)
+            records.append(_pending(committed, producer_id, producer_epoch))
+        except StaleRouteError as refused:  # An error of the whole request would make clients look for a coordinator.
+            error = WireError.of(refused)
+        results.append(OffsetResult(topic=entry.topic, partition=entry.partition, error=error))
+    is_refused = any(result.error for result in results)
+    return Decision([] if is_refused else records, OffsetResults(offsets=tuple(results)))
 
 
 def _pending(committed: OffsetCommitted, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> OffsetPending:
@@ -312,7 +351,8 @@ def _pending_before(
     """Yield the deletion of each pending offset that is older than the producer's; without one, of all.
 
     The newer commit replaces them: if their transactions commit later, the group's offset does not go back. Callers
-    bound how many one decision deletes. Of more, some stay, and may still move it back.
+    bound how many one decision deletes. Of more for a single partition, some stay, and may still move it back: each is
+    of another open transaction.
     """
     for other in state.unstable.get(group_id, {}).get(partition, ()):
         if other == producer_id:
@@ -338,11 +378,15 @@ def decide_end_of_transaction(
     pending_offsets = state.pending.get(producer_id, {}).values()
     ended = (pending for pending in pending_offsets if pending.producer_epoch <= producer_epoch)
     found = list(islice(ended, OFFSETS_AT_ONCE + 1))
+    done = 0
     for pending in found[:OFFSETS_AT_ONCE]:
         if commit:
             partition = TopicPartition(pending.topic, pending.partition)
-            replaced = _pending_before(state, pending.group_id, partition, producer_id)
-            records += islice(replaced, max(0, 3 * OFFSETS_AT_ONCE - len(records)))
+            older = _pending_before(state, pending.group_id, partition, producer_id)
+            replaced = list(islice(older, _MOST_RECORDS_AT_END - 2))
+            if records and len(records) + len(replaced) + 2 > _MOST_RECORDS_AT_END:
+                break
+            records += replaced
             records.append(
                 OffsetCommitted(
                     group_id=pending.group_id,
@@ -356,7 +400,8 @@ def decide_end_of_transaction(
                 )
             )
         records.append(tombstone(pending))
-    return Decision(records, max(0, len(found) - OFFSETS_AT_ONCE), is_confirmed=True)
+        done += 1
+    return Decision(records, len(found) - done, is_confirmed=True)
 
 
 def expired_offsets(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 from raftlog.coordinator.group.checks import Checks
 from raftlog.coordinator.group.classic_state import (
@@ -36,7 +37,9 @@ from raftlog.wire.groups import GroupPhase
 
 def to_set(partitions: Partitions) -> frozenset[TopicPartition]:
     """Return the partitions of a record."""
-    return frozenset(TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers)
+    # Without a step of Python for each: a heartbeat's decision makes 10,000 of them several times.
+    by_topic = (map(TopicPartition, repeat(topic), numbers) for topic, numbers in partitions.items())
+    return frozenset(chain.from_iterable(by_topic))
 
 
 def to_plain(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:

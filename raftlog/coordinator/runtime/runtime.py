@@ -68,7 +68,7 @@ class CoordinatorRuntime(Generic[S]):
 
     async def start(self) -> None:
         """Start the ticks of the shards."""
-        self._tasks.spawn(self._tick(), name="ticks")
+        self._tasks.keep(self._tick, name="ticks")
 
     async def close(self) -> None:
         await self._tasks.close()

@@ -89,7 +89,7 @@ class MarkerWriter:
         self._wake = asyncio.Event()
 
     async def start(self) -> None:
-        self._tasks.spawn(self._run(), name="look")
+        self._tasks.keep(self._run, name="look")
 
     async def close(self) -> None:
         await self._tasks.close()

@@ -24,10 +24,10 @@ from raftlog.metadata_quorum.quorum_interface import StateMachine
 from raftlog.metadata_quorum.raft.codec import MessageFormatError
 from raftlog.metadata_quorum.raft.frames import REMEDY
 from raftlog.metadata_quorum.raft.guard import Guard, Message
-from raftlog.metadata_quorum.raft.journal import RaftJournal, fsync_folder
+from raftlog.metadata_quorum.raft.journal import RaftJournal, fsync_folder, unfinished_journal
 from raftlog.metadata_quorum.raft.rejoin import Standing
 from raftlog.metadata_quorum.raft.scrub import JOURNAL, SNAPSHOT, Corruption, find_corruption
-from raftlog.metadata_quorum.raft.snapshots import Snapshots, require_valid_snapshot
+from raftlog.metadata_quorum.raft.snapshots import Snapshots, require_valid_snapshot, unfinished_snapshot
 
 _log = logging.getLogger(__name__)
 BATCH_BYTES = 1 << 20
@@ -86,6 +86,8 @@ def _open_journal(folder: Path) -> RaftJournal:
     Raises:
         StorageError: one of them is damaged, or entries between them are missing.
     """
+    for unfinished in (unfinished_snapshot(folder / SNAPSHOT), unfinished_journal(folder / JOURNAL)):
+        unfinished.unlink(missing_ok=True)  # Of a process that ended while it wrote: it may fill the disk.
     needed = require_valid_snapshot(folder / SNAPSHOT)
     journal = RaftJournal(folder / JOURNAL)
     first = journal[0][1] if len(journal) else needed

@@ -31,6 +31,11 @@ Entry = tuple[bytes, int, int]
 """PySyncObj's order: command, index, term."""
 
 
+def unfinished_journal(path: Path) -> Path:
+    """Return the file in which the journal is written again."""
+    return path.with_suffix(".new")
+
+
 class RaftJournal(Journal):  # type: ignore[misc]
     """PySyncObj's journal interface (camel case is its own) over our file.
 
@@ -182,16 +187,20 @@ class RaftJournal(Journal):  # type: ignore[misc]
         return b"S" + self.standing.encode()
 
     def _rewrite(self) -> None:
-        temporary = self._path.with_suffix(".new")
+        temporary = unfinished_journal(self._path)
         entries = [b"E" + _ENTRY.pack(index, term) + command for command, index, term in self._entries]
-        with temporary.open("wb") as file:
-            facts = [self._standing_record(), self._term_record(), self._commit_record()]
-            file.write(MAGIC + framed_write([*facts, *entries], 0))
-            file.flush()
-            os.fsync(file.fileno())
-        # A snapshot that was renamed just before must be durable before the entries that it covers are removed.
-        fsync_folder(self._path.parent)
-        temporary.replace(self._path)
+        try:
+            with temporary.open("wb") as file:
+                facts = [self._standing_record(), self._term_record(), self._commit_record()]
+                file.write(MAGIC + framed_write([*facts, *entries], 0))
+                file.flush()
+                os.fsync(file.fileno())
+            # A snapshot that was renamed just before must be durable before the entries that it covers are removed.
+            fsync_folder(self._path.parent)
+            temporary.replace(self._path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)  # Nothing else may be written to a full disk.
+            raise
         fsync_folder(self._path.parent)
         self._buffer = []
         self._next_write = 1

@@ -153,17 +153,26 @@ class Snapshots:
         return state, tuple(last), tuple(previous)
 
     def _replace(self, content: bytes) -> None:
-        temporary = self._path.with_name(self._path.name + ".new")
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
+        temporary = unfinished_snapshot(self._path)
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)  # The journal needs its space: a full disk would end this voter.
+            raise
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def unfinished_snapshot(path: Path) -> Path:
+    """Return the file in which the next snapshot is written."""
+    return path.with_name(path.name + ".new")
 
 
 def check_snapshot(path: Path) -> int:

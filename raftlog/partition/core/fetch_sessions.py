@@ -64,7 +64,7 @@ class LeaderSession:
     """Partitions in the last response, whose delivery is not confirmed yet."""
 
     def on_request(self, request: ReplicaFetchRequest, now_ms: int) -> None:
-        """Apply the positions and removals of a request."""
+        """Apply the positions and removals of a request; without a session the caller applies the positions."""
         self.epoch, self.clock.last_fetch_ms = request.session_epoch, now_ms
         if request.answers_lost:
             for key in self._unconfirmed:
@@ -73,10 +73,18 @@ class LeaderSession:
         for key in request.forgotten:
             self.partitions.pop(key, None)
             self._dirty.pop(key, None)
-        for position in request.partitions:
-            partition = self.partitions.setdefault(position.key, SessionPartition(position))
+        if self.session_id:
+            for position in request.partitions:
+                self.on_position(position)
+
+    def on_position(self, position: ReplicaFetchPartition) -> None:
+        """Apply the follower's position in one partition, which counts as changed."""
+        key = position.key
+        if (partition := self.partitions.get(key)) is None:
+            self.partitions[key] = SessionPartition(position)
+        else:
             partition.position, partition.awaiting = position, False
-            self.mark(position.key)
+        self._dirty[key] = None
 
     def require_under_way(self, epoch: int) -> None:
         """Raise if a newer request or another session has replaced this request.
@@ -135,7 +143,9 @@ class LeaderSession:
         return len(self._dirty)
 
     def on_answered(self, results: Iterable[ReplicaFetchResult]) -> None:
-        """Record the results that a response contains."""
+        """Record the results that a response contains. Without a session nothing is recorded: there is no next one."""
+        if not self.session_id:
+            return
         for result in results:
             partition = self.partitions[result.key]
             self._unconfirmed[result.key] = None

@@ -296,6 +296,8 @@ class ProducerStates:
             if batches or marker != _NO_MARKER:
                 coordinator_epoch = entry.coordinator_epoch if marker != _NO_MARKER else _NO_MARKER
                 changed = replace(entry, batches=batches, marker_offset=marker, coordinator_epoch=coordinator_epoch)
+                if entry.before is not None and entry.before.last_offset >= offset:
+                    changed = replace(changed, before=None, before_epoch=NO_PRODUCER_EPOCH)
                 copies.append(_copy(producer, changed))
         copies.reverse()
         return lambda: {"producers": [_to_plain(copy) for copy in copies]} | Transactions().to_plain()

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import shutil
+import threading
 import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raftlog.errors import ConfigError, DiskFullError, ErrorCode
-from raftlog.model import BrokerEpoch, TopicId
+from raftlog.model import BrokerEpoch, Offset, TopicId
 from raftlog.partition.storage.files import (
     FailedSyncError,
     fsync_dir,
@@ -67,6 +68,8 @@ class LastShutdown:
     incarnations: tuple[str, ...] | None = None
     broker_epoch: BrokerEpoch = -1
     """Of the last registration; -1: unknown."""
+    metadata_offset: Offset = -1
+    """Of the newest metadata that is known to have been applied; -1: unknown."""
 
 
 class DataDir:
@@ -89,7 +92,10 @@ class DataDir:
         """The machine went down since this folder was last closed cleanly: unsynced writes may be lost."""
         self.broker_epoch = last.broker_epoch
         """The epoch of the last registration that is known; -1: none. A later one has a greater epoch."""
+        self.metadata_offset = last.metadata_offset
+        """Of metadata that was applied; -1: unknown. Controllers that have less have lost theirs."""
         self._lock = lock
+        self._noting, self._is_clean = threading.RLock(), False
         earlier = last.incarnations or ()
         self._incarnations = [*earlier[:1], *earlier[1:][-MAX_INCARNATIONS:], incarnation_id]
 
@@ -131,12 +137,22 @@ class DataDir:
 
     def mark_clean(self) -> None:
         """Record a clean shutdown: everything is synced, and nothing more is written."""
-        self._note_what_may_be_forgotten(clean=True)
+        with self._noting:
+            self._is_clean = True
+            self._note_what_may_be_forgotten(clean=True)
 
-    def registered(self, broker_epoch: BrokerEpoch) -> None:
+    def registered(self, broker_epoch: BrokerEpoch, metadata_offset: Offset = -1) -> None:
         """Record a registration: the controller has received the unclean shutdown and the present incarnation."""
+        self.metadata_offset = max(self.metadata_offset, metadata_offset)
         self.unclean, self._incarnations, self.broker_epoch = False, [self.incarnation_id], broker_epoch
         self._note_what_may_be_forgotten(clean=False)
+
+    def note_metadata(self, offset: Offset) -> None:
+        """Record that metadata up to an offset was applied. A thread may call it, also at the end of a shutdown."""
+        with self._noting:
+            if offset > self.metadata_offset and not self._is_clean:
+                self.metadata_offset = offset
+                self._note_what_may_be_forgotten(clean=False)
 
     def settle_power_loss(self) -> None:
         """Record that every log was recovered after a power loss: invalid batches found later are damage."""
@@ -147,14 +163,15 @@ class DataDir:
     def _note_what_may_be_forgotten(self, *, clean: bool) -> None:
         """Write `run.json`, unless the disk is full: then the next start just assumes an unclean shutdown."""
         try:
-            self._note_run(clean=clean)
+            with self._noting:
+                self._note_run(clean=clean)
         except DiskFullError as error:
             _log.warning("%s; the next start will take this one for unclean", error)
 
     def _note_run(self, *, clean: bool) -> None:
         run = {"boot_id": boot_id(), "clean": clean, "unclean_before": self.unclean, "power_lost": self.power_lost}
-        since = {"incarnations": self._incarnations, "broker_epoch": self.broker_epoch}
-        write_json(self.path / _RUN_FILE, {**run, **since})
+        known = {"broker_epoch": self.broker_epoch, "metadata_offset": self.metadata_offset}
+        write_json(self.path / _RUN_FILE, {**run, "incarnations": self._incarnations, **known})
 
     def close(self) -> None:
         """Release the lock."""
@@ -449,8 +466,14 @@ def _last_shutdown(path: Path) -> LastShutdown:
     unclean = went_down or bool(last.get("unclean_before"))
     noted = last.get("incarnations")
     incarnations = None if noted is None else tuple(map(str, noted))
-    broker_epoch = int(last.get("broker_epoch", -1))
-    return LastShutdown(clean, unclean, unclean or bool(last.get("power_lost")), incarnations, broker_epoch)
+    return LastShutdown(
+        clean,
+        unclean,
+        unclean or bool(last.get("power_lost")),
+        incarnations,
+        broker_epoch=int(last.get("broker_epoch", -1)),
+        metadata_offset=int(last.get("metadata_offset", -1)),
+    )
 
 
 def _claim(path: Path, cluster_id: str, node_id: int) -> str:

@@ -80,7 +80,7 @@ class EpochTable:
         return self._entries[position - 1][0] if position else NO_LEADER_EPOCH
 
     def complete(self, batches: Iterable[BatchHeader], log_start_offset: Offset) -> None:
-        """Rebuild the table from every batch of the log, durably.
+        """Rebuild the table from every batch of the log, durably. The epoch of the last deleted record stays.
 
         Raises:
             DamagedDataError: the table contradicts the batches; it is unchanged.
@@ -93,12 +93,17 @@ class EpochTable:
         if built and self._contradicts(built):
             raise DamagedDataError(f"{self._path} says {self._entries}, the batches say {built}")
         _log.warning("%s lacked epochs: %s; built again from the log: %s", self._path, self._entries, built)
-        self._replace(built)
+        before = [entry for entry in self._entries if built and entry[1] < built[0][1]][-1:]
+        kept = [entry for entry in before if entry[0] < built[0][0]]
+        self._replace([*kept, *built])
 
     def _contradicts(self, built: list[tuple[LeaderEpoch, Offset]]) -> bool:
         grows = all(earlier[0] < later[0] for earlier, later in pairwise(built))
         inside = [entry for entry in self._entries if entry[1] > built[0][1]]
         first = self.epoch_at(built[0][1])
+        if self._entries and self._entries[-1][0] < built[0][0] and self._entries[-1][1] < built[0][1]:
+            # It is of deleted records: what the next leader added was not synced before a power loss.
+            first = NO_LEADER_EPOCH
         return not grows or first not in (NO_LEADER_EPOCH, built[0][0]) or not set(inside) <= set(built)
 
     def truncate_from(self, offset: Offset) -> None:

@@ -26,6 +26,8 @@ class FilePool:
         self.limit = limit
         self._lock = threading.Lock()
         self._open: OrderedDict[int, PooledFile] = OrderedDict()
+        self._left: dict[int, int] = {}
+        """Descriptors that were to be closed while they were in use, and how many use each of them still."""
 
     @property
     def open_files(self) -> int:
@@ -49,16 +51,31 @@ class FilePool:
             self._close_oldest()
             return file.descriptor
 
-    def release(self, file: PooledFile) -> None:
+    def release(self, file: PooledFile, descriptor: int) -> None:
         """Release a descriptor."""
         with self._lock:
-            file.users -= 1
+            if descriptor not in self._left:
+                file.users -= 1
+            elif self._left[descriptor] > 1:
+                self._left[descriptor] -= 1
+            else:
+                del self._left[descriptor]
+                os.close(descriptor)
 
     def close(self, file: PooledFile, *, for_good: bool = False) -> None:
-        """Close a file, even if it is in use. Unless it is `for_good`, the next use opens it again."""
+        """Close a file. Unless it is `for_good`, the next use opens it again.
+
+        A descriptor in use is closed when it is released. Its number could stand for another file at once, and a thread
+        would read or send that one.
+        """
         with self._lock:
             file.ended = file.ended or for_good
-            self._close(file)
+            if file.descriptor >= 0 and file.users:
+                del self._open[id(file)]
+                self._left[file.descriptor] = file.users
+                file.descriptor, file.users = -1, 0
+            else:
+                self._close(file)
 
     def release_if_idle(self, file: PooledFile) -> None:
         """Close a file, unless it is in use or not synced."""
@@ -117,7 +134,7 @@ class PooledFile:
         try:
             yield descriptor
         finally:
-            self.pool.release(self)
+            self.pool.release(self, descriptor)
 
     def pread(self, length: int, position: int) -> bytes:
         """Read up to `length` bytes.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from raftlog.errors import ConfigError
-from raftlog.model import BrokerEpoch, TopicId
+from raftlog.model import BrokerEpoch, Offset, TopicId
 from raftlog.partition.storage.data_dir import DataDir, StoredPartition, quarantine
 from raftlog.partition.storage.files import read_json, write_json
 from raftlog.runtime import new_uuid_hex
@@ -46,7 +46,10 @@ class NodeFolders(Protocol):
     def quarantined(self) -> int: ...
     @property
     def broker_epoch(self) -> BrokerEpoch: ...
-    def registered(self, broker_epoch: BrokerEpoch) -> None: ...
+    @property
+    def metadata_offset(self) -> Offset: ...
+    def registered(self, broker_epoch: BrokerEpoch, metadata_offset: Offset = -1) -> None: ...
+    def note_metadata(self, offset: Offset) -> None: ...
     def settle_power_loss(self) -> None: ...
     def mark_clean(self) -> None: ...
     def close(self) -> None: ...
@@ -150,10 +153,20 @@ class LogDirs:
         """The greatest epoch that one of the folders knows."""
         return max(folder.broker_epoch for folder in self._all)
 
-    def registered(self, broker_epoch: BrokerEpoch) -> None:
+    def registered(self, broker_epoch: BrokerEpoch, metadata_offset: Offset = -1) -> None:
         """See `DataDir.registered`."""
         for folder in self._all:
-            folder.registered(broker_epoch)
+            folder.registered(broker_epoch, metadata_offset)
+
+    @property
+    def metadata_offset(self) -> Offset:
+        """The newest of any folder: a log folder that was emptied does not know it."""
+        return max(folder.metadata_offset for folder in self._all)
+
+    def note_metadata(self, offset: Offset) -> None:
+        """See `DataDir.note_metadata`."""
+        for folder in self._all:
+            folder.note_metadata(offset)
 
     def settle_power_loss(self) -> None:
         """See `DataDir.settle_power_loss`."""

@@ -10,6 +10,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from raftlog.config import TopicConfig
@@ -318,11 +319,20 @@ class LogFiles:
         except OSError as error:
             raise storage_error(error, f"{self.folder} cannot start over") from error
 
-    def _remove(self, segment: Segment) -> None:
+    def _remove(self, segment: Segment, *, blocks_later: bool = False) -> None:
+        """Remove the files of a segment.
+
+        Args:
+            blocks_later: the caller of `take_deleted` frees the blocks of its records, which takes long.
+        """
         self._syncer.forget(segment)
         segment.close()
         unlink_indexes(segment.path)
-        unlink_quietly(segment.path)
+        if blocks_later and segment.size:
+            with suppress(FileNotFoundError):  # An earlier attempt has removed it.
+                self._doomed.add(segment.path, 0)
+        else:
+            unlink_quietly(segment.path)
 
     @fails_on_sync_error
     def _save_checkpoint(

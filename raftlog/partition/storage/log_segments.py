@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from raftlog.errors import StorageError
+from raftlog.errors import DiskFullError, StorageError
 from raftlog.model import Offset
 from raftlog.partition.storage.files import fsync_dir, storage_error, sync_file, unlink_quietly, write_fully
 from raftlog.partition.storage.log_truncation import TruncatableLog
@@ -79,16 +79,35 @@ class SegmentedLog(TruncatableLog):
         Files are removed `file_delete_delay_ms` later, so that reads in progress finish.
 
         Args:
-            before: called with the next log start before anything is deleted.
+            before: called with the next log start, if it moves, before anything is deleted.
 
         Raises:
             StorageError: a disk operation failed; files left over are removed at the next start.
         """
         with self._changing:
             try:
-                return self._apply_retention(now_us, high_watermark, before)
+                try:
+                    return self._apply_retention(now_us, high_watermark, before)
+                except DiskFullError:
+                    if not self._free_indexes(now_us, high_watermark):
+                        raise
+                    return self._apply_retention(now_us, high_watermark, before)
             except OSError as error:
                 raise storage_error(error, f"cannot remove old segments of {self.folder}") from error
+
+    def _free_indexes(self, now_us: int, high_watermark: Offset) -> bool:
+        """Remove index files of the segments to be deleted, for the small files that come first; False: none is there.
+
+        Nothing has to be written for that, and an index can be built again.
+        """
+        start, active = self.log_start_offset, self._segments[-1]
+        doomed = self._segments[: expired_segments(self._segments, self.config, now_us, high_watermark, start)]
+        if active_has_expired(active, self.config, now_us, high_watermark, start):
+            doomed.append(active)
+        indexed = [segment for segment in doomed if segment.indexed_size >= 0]
+        if indexed:
+            remove_indexes(indexed)
+        return bool(indexed)
 
     def _apply_retention(self, now_us: int, high_watermark: Offset, before: Callable[[Offset], None]) -> int:
         remove_files(self.take_deleted(now_us))
@@ -98,8 +117,8 @@ class SegmentedLog(TruncatableLog):
         count = expired_segments(self._segments, self.config, now_us, high_watermark, start)
         if count == 0:
             return 0
-        start = max(start, self._segments[count].base_offset)
-        before(start)
+        if (start := max(start, self._segments[count].base_offset)) > self.log_start_offset:
+            before(start)
         with self._syncer.paused():
             self._syncer.name()  # After a power loss, this log must not be found empty and start at 0 again.
         self._save_checkpoint(

@@ -10,7 +10,7 @@ from raftlog.model import LeaderEpoch, Offset
 from raftlog.partition.storage.batch_scan import Read
 from raftlog.partition.storage.checkpoint import Checkpoint
 from raftlog.partition.storage.files import fsync_dir, storage_error, sync_file, unlink_quietly, write_fully
-from raftlog.partition.storage.repair_source import intact_batch, segment_at
+from raftlog.partition.storage.repair_source import intact_batch, log_end, segment_at
 from raftlog.partition.storage.segment import segment_path
 from raftlog.partition.storage.segment_replacement import cleaned_path
 
@@ -38,15 +38,38 @@ def move_log_start(folder: Path, offset: Offset, epoch: LeaderEpoch) -> bool:
 def drop_deleted(folder: Path, offset: Offset) -> bool:
     """Split a segment, durably, at the log's own start, if `offset` is below it and that start's batch is intact.
 
+    A log of which everything is deleted gets an empty segment at its start.
+
     Returns:
-        Whether it was split: the next start removes the deleted records, and does not read them.
+        Whether it has another segment: the next start removes the deleted records, and does not read them.
 
     Raises:
         DamagedDataError: the checkpoint is damaged.
         StorageError: a disk operation failed.
     """
-    start = Checkpoint.load(folder).log_start_offset
-    return offset < start and bool(_split_at(folder, start))
+    checkpoint = Checkpoint.load(folder)
+    start = checkpoint.log_start_offset
+    if offset >= start:
+        return False
+    return bool(_split_at(folder, start)) or (checkpoint.recovery_point <= start and _go_on_empty(folder, start))
+
+
+def _go_on_empty(folder: Path, start: Offset) -> bool:
+    """Make an empty segment at a log's start, durably, if the log certainly ends there or before.
+
+    Raises:
+        StorageError: a disk operation failed.
+    """
+    path = segment_path(folder, start)
+    try:
+        end = log_end(folder)
+        if path.exists() or end.offset > start or not end.is_certain:
+            return False
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        fsync_dir(folder)
+    except OSError as error:
+        raise storage_error(error, f"cannot begin a segment in {folder}") from error
+    return True
 
 
 def _split_at(folder: Path, offset: Offset, epoch: LeaderEpoch | None = None) -> int | None:

@@ -5,7 +5,7 @@ Order: first the checkpoint, which refers to the part to be removed, then the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from raftlog.errors import CorruptBatchError, DiskFullError, StorageError
@@ -102,8 +102,13 @@ class TruncatableLog(LogFiles):
             raise self._fail(error, "cannot sync a truncation") from error  # It would count as durable.
 
     @fails_on_sync_error
-    def reset_to(self, offset: Offset) -> None:
+    def reset_to(self, offset: Offset, *, before: Callable[[], None] | None = None) -> None:
         """Remove all records, durably; the empty log continues at `offset`.
+
+        `take_deleted` returns their files, which only have another name yet.
+
+        Args:
+            before: writes what is known of batches below `offset`, durably, before anything is removed.
 
         Raises:
             DiskFullError: it can be retried; with a `failure` no other change is possible.
@@ -120,6 +125,8 @@ class TruncatableLog(LogFiles):
                 if offset > self.log_start_offset:
                     # Written for log starts that were planned, by a history that may have diverged.
                     self._remove_files(KEPT_PRODUCERS_SUFFIX, above=self.log_start_offset)
+            if before is not None:
+                before()
             # First: after a crash in between, the log is empty and begins at the offset, as its leader was told.
             self._save_checkpoint(log_start_offset=offset, recovery_point=offset, high_watermark=offset, restarts=True)
             self._reset_to(offset)
@@ -136,7 +143,7 @@ class TruncatableLog(LogFiles):
         try:
             with self._syncer.paused():
                 for segment in reversed(self._segments):
-                    self._remove(segment)
+                    self._remove(segment, blocks_later=True)
                 self._segments = [Segment(segment_path(self.folder, offset), offset, self._pool)]  # Has no file yet.
                 self._syncer.durable_end_offset = offset
                 # Once the log has grown that far again, old snapshots would look valid.

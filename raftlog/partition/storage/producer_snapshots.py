@@ -36,10 +36,10 @@ from raftlog.partition.storage.log_files import PRODUCERS_SUFFIX as SUFFIX
 
 _log = logging.getLogger(__name__)
 _KEPT = 2
-_MAGIC = b"RLPRD003"
-_READ = (b"RLPRD002", _MAGIC)
+MAGIC = b"RLPRD003"
+_READ = (b"RLPRD002", MAGIC)
 """Format versions that can be read: without and with payload checksums."""
-_HEAD = struct.Struct("<8sI")
+HEAD = struct.Struct("<8sI")
 
 
 def snapshot_path(folder: Path, offset: Offset) -> Path:
@@ -50,15 +50,15 @@ def snapshot_path(folder: Path, offset: Offset) -> Path:
 def encode_producers(offset: Offset, producers: dict[str, Any]) -> bytes:
     """Return a snapshot file's content, from what `ProducerStates.to_plain` returned."""
     body = orjson.dumps({"offset": offset} | producers)
-    return _HEAD.pack(_MAGIC, crc32c(body)) + body
+    return HEAD.pack(MAGIC, crc32c(body)) + body
 
 
 def decode_producers(content: bytes, offset: Offset, states: ProducerStates) -> bool:
     """Load a snapshot into empty `states`; return False, with `states` unchanged, if it is damaged."""
-    if len(content) < _HEAD.size:
+    if len(content) < HEAD.size:
         return False
-    magic, crc = _HEAD.unpack_from(content)
-    body = content[_HEAD.size :]
+    magic, crc = HEAD.unpack_from(content)
+    body = content[HEAD.size :]
     if magic not in _READ or crc32c(body) != crc:
         return False
     document = orjson.loads(body)

@@ -64,7 +64,7 @@ class Syncer:
                     segment.file.unsynced = False  # Before the sync: a write during it sets it again.
                     sync_data(descriptor)
                 finally:
-                    segment.file.pool.release(segment.file)
+                    segment.file.pool.release(segment.file, descriptor)
             self.durable_end_offset = max(self.durable_end_offset, end)
             return self.durable_end_offset
 

@@ -24,7 +24,7 @@ With 100,000 of them, freeing the message alone held an event loop for 100 ms.
 LOOP_ELEMENTS = 1_000
 """The limit for an event loop: so many take up to 4 ms and 250 kB, whatever the size of the frame."""
 PRODUCE_ELEMENTS = 10_000
-"""The limit of a Produce request: 20 ms. An event loop reads it at once, since producers rely on its order."""
+"""The limit of a Produce request."""
 MAX_STRING_BYTES = 0x7FFF
 """The longest string, compact ones included, as in Kafka's own clients and brokers."""
 _INT16 = struct.Struct(">h")

@@ -139,6 +139,23 @@ def no_descriptor(hands: Hands) -> None:
 
 
 @later_fault
+def no_inode(hands: Hands) -> None:
+    """A machine can make no file and no folder for a while. Existing files can be written."""
+    node = hands.anybody()
+    disk = hands.world.disks.by_host[node.host]
+    hands.note(f"{node.name} has no free inode")
+    disk.crowded = disk.was_full = True
+
+    def free() -> None:
+        disk.crowded = False
+        hands.note(f"{node.name} has free inodes")
+        if not node.running:
+            hands.world.start(node)
+
+    hands.later(free)
+
+
+@later_fault
 def unreadable_block(hands: Hands) -> None:
     """A block of a log cannot be read any more. Its batches have intact copies: all are repaired. No broker ends."""
     node = hands.dice.choice(hands.world.brokers)

@@ -81,6 +81,9 @@ class Handlers:
         return HeartbeatResponse(error_code=request.generation_id)
 
     async def produce(self, call: KafkaCall, request: ProduceRequest) -> ProduceResponse | None:
+        """Work as one whose batches have their places at once, and wait for their replicas."""
+        assert call.on_placed is not None
+        call.on_placed()
         await self._work(request.transactional_id or "")
         return ProduceResponse() if request.acks else None
 

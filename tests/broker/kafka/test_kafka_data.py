@@ -7,11 +7,10 @@ import contextlib
 import gc
 import random
 import struct
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -21,19 +20,22 @@ import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from kafka_frame import Frame, broker_for_kafka, number
+from kafka_listener import Client, request
 
 from raftlog import Admin, Consumer, Producer, Record
 from raftlog.broker.appending import append_batch
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.kafka import produce
+from raftlog.broker.kafka.call import ProduceTurn
 from raftlog.broker.kafka.fetch import KafkaPosition
 from raftlog.broker.kafka.produce import KafkaAppend, KafkaBatch
-from raftlog.broker.kafka.produce_api import handle_produce
 from raftlog.checksum import crc32c
 from raftlog.errors import InvalidRequestError, NotFoundError, OverloadedError
+from raftlog.model import Address
 from raftlog.record.kafka.header import HEADER_BYTES
 from raftlog.security.identity import UNKNOWN_SENDER
 from raftlog.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker.listener_support import connected
 
 pytestmark = pytest.mark.cluster
 TIME_MS = 1_700_000_000_000
@@ -178,6 +180,15 @@ async def test_several_readers_share_converted_batches(frame: Frame):
     assert 0 < kept.bytes <= 32 << 20
 
 
+async def append_in_turn(frame: Frame, order: asyncio.Lock, *batches: KafkaBatch) -> list[KafkaAppend]:
+    """Append the batches of one of several overlapping requests of a connection."""
+    turn = ProduceTurn(order)
+    async with turn:
+        return await frame.producing.append(
+            batches, acks=-1, timeout_ms=10_000, sender=UNKNOWN_SENDER, on_placed=turn.end
+        )
+
+
 async def append(frame: Frame, *batches: KafkaBatch, acks: int = -1, timeout_ms: int = 10_000) -> list[KafkaAppend]:
     return await frame.producing.append(batches, acks=acks, timeout_ms=timeout_ms, sender=UNKNOWN_SENDER)
 
@@ -210,8 +221,7 @@ async def test_overlapping_requests_of_a_connection_are_appended_in_their_order(
     for count in (4_000, 1, 3_000, 1, 1, 100):
         batches.append(batch_of(*[b"v" * 50] * count, producer=(producer, 0, sequence)))
         sequence += count
-    common: dict[str, Any] = {"acks": -1, "timeout_ms": 10_000, "sender": UNKNOWN_SENDER, "order": order}
-    answers = await asyncio.gather(*(frame.producing.append([one], **common) for one in batches))
+    answers = await asyncio.gather(*(append_in_turn(frame, order, one) for one in batches))
     assert [number(one.error) for (one,) in answers] == [0] * 6
     assert [one.base_offset for (one,) in answers] == [0, 4_000, 4_001, 7_001, 7_002, 7_003]
 
@@ -232,9 +242,8 @@ async def test_a_request_waits_while_an_earlier_one_of_its_connection_asks_for_i
                 raise InvalidRequestError("the cluster has not allocated it")
 
     monkeypatch.setattr(frame.context.leader("t", 0), "_require_given", require_given)
-    common: dict[str, Any] = {"acks": -1, "timeout_ms": 10_000, "sender": UNKNOWN_SENDER, "order": order}
     batches = [batch_of(b"v", producer=(producer, 0, sequence)) for sequence in range(3)]
-    appends = [asyncio.ensure_future(frame.producing.append([one], **common)) for one in batches]
+    appends = [asyncio.ensure_future(append_in_turn(frame, order, one)) for one in batches]
     while not asked:
         await asyncio.sleep(0)
     for _ in range(20):
@@ -259,9 +268,8 @@ async def test_a_connection_that_ends_while_a_request_asks_for_its_producer(
     logged = list[object]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
     monkeypatch.setattr(frame.context.leader("t", 0), "_require_given", require_given)
-    common: dict[str, Any] = {"acks": -1, "timeout_ms": 10_000, "sender": UNKNOWN_SENDER, "order": order}
     batches = [batch_of(b"v", producer=(producer, 0, sequence)) for sequence in range(2)]
-    appends = [asyncio.ensure_future(frame.producing.append([one], **common)) for one in batches]
+    appends = [asyncio.ensure_future(append_in_turn(frame, order, one)) for one in batches]
     await asked.wait()
     for one in appends:
         one.cancel()
@@ -271,22 +279,21 @@ async def test_a_connection_that_ends_while_a_request_asks_for_its_producer(
     del appends, one
     gc.collect()
     assert logged == []
-    assert await frame.producing.append([], **common) == []
+    assert await append_in_turn(frame, order) == []
     monkeypatch.undo()
-    assert number((await frame.producing.append(batches[:1], **common))[0].error) == 0
+    assert number((await append_in_turn(frame, order, batches[0]))[0].error) == 0
 
 
 async def test_a_connection_that_ends_while_its_requests_overlap(frame: Frame):
     order = asyncio.Lock()
-    common: dict[str, Any] = {"acks": -1, "timeout_ms": 10_000, "sender": UNKNOWN_SENDER, "order": order}
     batches = [batch_of(*[b"v" * 50] * 4_000) for _ in range(4)]
-    appends = [asyncio.create_task(frame.producing.append([one], **common)) for one in batches]
+    appends = [asyncio.create_task(append_in_turn(frame, order, one)) for one in batches]
     await asyncio.sleep(0)
     for one in appends:
         one.cancel()
     await asyncio.wait(appends)
     assert not order.locked()
-    assert number((await frame.producing.append([batch_of(b"a")], **common))[0].error) == 0
+    assert number((await append_in_turn(frame, order, batch_of(b"a")))[0].error) == 0
 
 
 async def test_aborted_records_are_hidden_from_committed_readers(frame: Frame):
@@ -367,28 +374,44 @@ def test_a_batch_that_can_never_fit_is_said_to_be_too_large():
     assert isinstance(inline, OverloadedError), "a worker thread does it"
 
 
-async def test_requests_of_a_connection_are_appended_in_their_order_whatever_their_size():
-    begun = list[int]()
+async def test_requests_of_a_connection_are_appended_in_their_order_whatever_their_size(frame: Frame):
+    """A worker thread decodes a request of many partitions, whose topics are looked up in several turns."""
+    producer, frames = await frame.offsets.new_producer_id(), list[bytes]()
+    for sequence, others in enumerate((4_000, 1, 300, 2)):
+        batch = batch_of(b"v", producer=(producer, 0, sequence))
+        topics = [produced(f"unknown-{number}", b"") for number in range(others)] + [produced("t", batch.records)]
+        frames.append(request(0, 9, ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=topics)))
+    host, port = place(frame).split(":")
+    async with connected(Address(host, int(port))) as streams:
+        kafka = Client(*streams)
+        await kafka.send(*frames)
+        answers = [(await kafka.answer(0, 9))[1].responses[-1].partition_responses[0] for _ in frames]
+    assert [(one.error_code, one.base_offset) for one in answers] == [(0, 0), (0, 1), (0, 2), (0, 3)]
 
-    class Producing:
-        async def append(self, batches: Sequence[KafkaBatch], **_: Any) -> list[KafkaAppend]:
-            begun.append(len(batches))
-            return [KafkaAppend() for _ in batches]
 
-    call: Any = SimpleNamespace(
-        api_version=9,
-        sender=UNKNOWN_SENDER,
-        connection=SimpleNamespace(produce_order=asyncio.Lock()),
-        services=SimpleNamespace(producing=Producing()),
-        context=None,
-    )
+async def test_a_request_that_waits_for_its_replicas_lets_the_next_one_begin(
+    frame: Frame, monkeypatch: pytest.MonkeyPatch
+):
+    replicated, order = asyncio.Event(), asyncio.Lock()
 
-    def of(count: int) -> ProduceRequest:
-        data = [PartitionProduceData(index=index, records=b"") for index in range(count)]
-        return ProduceRequest(acks=0, topic_data=[TopicProduceData(name="t", partition_data=data)])
+    async def replicate_late(*arguments: Any, **options: Any) -> Any:
+        done = await append_batch(*arguments, **options)
+        await replicated.wait()
+        return done
 
-    await asyncio.gather(*(handle_produce(call, of(count)) for count in (5_000, 1, 300, 2)))
-    assert begun == [5_000, 1, 300, 2]
+    monkeypatch.setattr(produce, "append_batch", replicate_late)
+    async with asyncio.timeout(20):
+        first = asyncio.ensure_future(append_in_turn(frame, order, batch_of(b"a")))
+        while not order.locked():
+            await asyncio.sleep(0)
+        async with ProduceTurn(order):
+            assert not first.done()
+        replicated.set()
+        assert [one.base_offset for one in await first] == [0]
+
+
+def produced(topic: str, records: Any) -> TopicProduceData:
+    return TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
 
 
 async def test_a_batch_is_not_refused_because_of_others_in_its_request(frame: Frame):
@@ -501,6 +524,10 @@ async def test_an_epoch_before_the_first_record_ends_where_that_begins(frame: Fr
     assert frame.offsets.epoch_end("t", 0, asked, sender=UNKNOWN_SENDER) == (-1, -1)
     await append(frame, batch_of(b"a", b"b"))
     assert frame.offsets.epoch_end("t", 0, asked, sender=UNKNOWN_SENDER) == (asked, 0)
+    await frame.offsets.delete_before("t", 0, 1, timeout_ms=10_000, sender=UNKNOWN_SENDER)
+    await append(frame, batch_of(b"c"), batch_of(b"d"))
+    await frame.offsets.delete_before("t", 0, 3, timeout_ms=10_000, sender=UNKNOWN_SENDER)
+    assert frame.offsets.epoch_end("t", 0, asked, sender=UNKNOWN_SENDER) == (asked, 3)
 
 
 async def test_offsets_are_found(frame: Frame):

@@ -18,6 +18,7 @@ from raftlog import Admin
 from raftlog.broker.classic_groups import ClassicGroups
 from raftlog.broker.kafka.handlers import HANDLERS
 from raftlog.config import GroupConfig, SecurityConfig
+from raftlog.errors import ErrorCode, OverloadedError, RetriableError, StorageError, UnknownOutcomeError
 from raftlog.model import Acl
 from raftlog.wire.kafka.api_keys import APIS
 from raftlog.wire.kafka.consumer_protocol import decode_assignment, encode_subscription
@@ -566,3 +567,53 @@ async def _refused_everywhere(ask: Callable[..., Awaitable[Any]]) -> None:
 def test_every_api_of_groups_is_served():
     assert HANDLERS.keys() >= {COMMIT, FETCH, FIND, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, DELETE}
     assert HANDLERS.keys() >= {DELETE_OFFSETS, BEAT, SHOW}
+
+
+@pytest.mark.parametrize(
+    ("error", "heartbeat", "sync", "fetched"),
+    [
+        (RetriableError("loading", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), E.NONE, E.REBALANCE_IN_PROGRESS, 14),
+        (RetriableError("full", code=ErrorCode.COORDINATOR_NOT_AVAILABLE), 15, 15, E.NOT_COORDINATOR),
+        (UnknownOutcomeError("late"), 7, 7, E.NOT_COORDINATOR),
+        (StorageError("broken"), E.NOT_COORDINATOR, E.NOT_COORDINATOR, E.NOT_COORDINATOR),
+        (OverloadedError("slow readers"), E.NONE, E.REBALANCE_IN_PROGRESS, E.COORDINATOR_LOAD_IN_PROGRESS),
+    ],
+    ids=lambda given: str(getattr(given, "code", "")),
+)
+async def test_no_client_gets_an_error_that_ends_it(
+    frame: Frame,
+    ask: Callable[..., Awaitable[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    heartbeat: int,
+    sync: int,
+    fetched: int,
+):
+    """Java's consumers before 3.9 and aiokafka end at errors that Kafka's coordinators never answer to a request.
+
+    aiokafka reads errors of partitions only: without one it began at `auto_offset_reset`, and skipped records.
+    """
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    groups = frame.context.groups
+    for owner, name in ((groups.classic, "heartbeat"), (groups.classic, "sync"), (groups, "fetch_offsets")):
+        monkeypatch.setattr(owner, name, fail)
+    assert (
+        await ask(HEARTBEAT, 3, HeartbeatRequest(group_id="g", member_id="m", generation_id=1))
+    ).error_code == heartbeat
+    assert (await ask(SYNC, 3, sync_group.SyncGroupRequest(group_id="g", generation_id=1))).error_code == sync
+    topic = offset_fetch.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+    answer = await ask(FETCH, 3, offset_fetch.OffsetFetchRequest(group_id="g", topics=[topic]))
+    assert [answer.error_code, answer.topics[0].partitions[0].error_code] == [fetched, fetched]
+    group = offset_fetch.OffsetFetchRequestGroup(group_id="g", topics=None)
+    answer = await ask(FETCH, 8, offset_fetch.OffsetFetchRequest(groups=[group]))
+    assert answer.groups[0].error_code == fetched
+
+
+async def test_slow_readers_keep_no_member_from_its_offsets(frame: Frame, ask: Callable[..., Awaitable[Any]]):
+    frame.inflight.hold_answer(frame.inflight.answer_space())
+    topic = offset_fetch.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+    answer = await ask(FETCH, 3, offset_fetch.OffsetFetchRequest(group_id="g", topics=[topic]))
+    assert [answer.error_code, answer.topics[0].partitions[0].error_code] == [0, 0]

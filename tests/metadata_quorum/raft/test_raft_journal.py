@@ -85,6 +85,16 @@ def test_a_journal_that_cannot_be_synced_again_is_refused(tmp_path: Path, monkey
         reopened(tmp_path / "j")
 
 
+def test_a_full_disk_keeps_nothing_of_a_new_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "raft.journal"
+    journal = filled(path)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(OSError, match="No space left"):
+        journal._rewrite()
+    assert [found.name for found in tmp_path.iterdir()] == ["raft.journal"]
+    journal.close()
+
+
 def test_truncation_and_trimming_survive(tmp_path: Path):
     journal = filled(tmp_path / "j")
     journal.deleteEntriesFrom(4)

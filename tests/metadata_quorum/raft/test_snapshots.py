@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
+from raftlog.metadata_quorum.raft import engine
 from raftlog.metadata_quorum.raft.codec import MessageFormatError
 from raftlog.metadata_quorum.raft.snapshots import Snapshots, check_snapshot
 
@@ -54,3 +57,23 @@ def test_a_snapshot_that_was_damaged_on_its_way_is_not_taken(tmp_path: Path):
     assert snapshots.deserialize()[1] == LAST
     fatal.assert_not_called()
     machine.load_snapshot.assert_called_once()
+
+
+def test_a_full_disk_keeps_nothing_of_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The rest of it filled the disk, so that the next vote or entry ended the voter, and each start after that."""
+    content = written(tmp_path / "a")
+    snapshots, _, fatal = voter(tmp_path / "a")
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    snapshots.serialize((None, LAST, PREVIOUS, None), 8)
+    assert not snapshots.setTransmissionData((content, True, True))
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["snapshot"]
+    assert (tmp_path / "a" / "snapshot").read_bytes() == content
+    fatal.assert_not_called()
+
+
+def test_what_a_process_left_unfinished_is_removed_at_the_next_start(tmp_path: Path):
+    written(tmp_path)
+    for name in ("snapshot.new", "raft.new"):
+        (tmp_path / name).write_bytes(b"x")
+    engine._open_journal(tmp_path).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["raft.journal", "snapshot"]

@@ -11,7 +11,7 @@ import pytest
 from storage_support import batch, fill, headers, offset_since, open_log, values
 
 from raftlog.partition.storage import index as index_module
-from raftlog.partition.storage.file_pool import FilePool
+from raftlog.partition.storage.file_pool import FilePool, PooledFile
 from raftlog.partition.storage.index import SegmentFacts, SparseIndex, decode_index, encode_index
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import Segment, segment_path
@@ -259,4 +259,24 @@ def test_a_thread_that_reads_a_segment_after_its_end_does_not_open_it_again(tmp_
     assert segment.path.exists()
     with pytest.raises(FileNotFoundError):
         segment.file.pread(1, 0)
+    assert pool.open_files == 0
+
+
+@pytest.mark.parametrize("for_good", [False, True])
+def test_a_file_that_is_closed_while_threads_use_it_never_becomes_another_one(for_good: bool, tmp_path: Path):
+    """The system gives the number of a closed descriptor to the next file: a reader would get or send that one."""
+    pool = FilePool()
+    for name in "ab":
+        (tmp_path / name).write_text(name)
+    file, other = PooledFile(pool, tmp_path / "a"), PooledFile(pool, tmp_path / "b")
+    with file.use() as first, file.use() as second:
+        pool.close(file, for_good=for_good)
+        assert (other.pread(1, 0), os.pread(first, 1, 0), pool.open_files) == (b"b", b"a", 1)
+        if not for_good:
+            with file.use() as again:
+                assert again != first == second
+    assert not Path(f"/proc/self/fd/{first}").exists()
+    assert (file.users, pool.open_files) == (0, 1 if for_good else 2)
+    other.close()
+    file.close()
     assert pool.open_files == 0

@@ -51,6 +51,24 @@ def test_a_table_that_lacks_epochs_is_completed(folder: Path, kept: list[tuple[i
     assert reopened(folder) == EPOCHS
 
 
+@pytest.mark.parametrize("deleted_below", [20, 24])
+def test_a_table_of_deleted_records_is_completed_by_the_next_epochs(folder: Path, deleted_below: int):
+    """The new leader's epoch was not synced, and its batches were: a power loss left the table of before."""
+    log = open_log(folder, segment_bytes=4096)
+    log.advance_log_start(deleted_below, 24)
+    before = log.epochs.entries[:1]
+    fill(log, 2, epoch=5)
+    log.fsync()
+    after = log.epochs.entries
+    log.close()
+    write_json(folder / "leader-epochs.json", {"version": 1, "epochs": before})
+
+    log = open_log(folder, segment_bytes=4096, power_lost=True)
+
+    assert (log.log_end_offset, log.epochs.entries) == (26, after)
+    log.close()
+
+
 def test_a_table_that_is_built_again_begins_where_the_log_does(folder: Path):
     log = open_log(folder, segment_bytes=4096)
     log.advance_log_start(14, 24)

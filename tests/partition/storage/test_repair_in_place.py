@@ -509,6 +509,32 @@ def test_a_log_with_damage_among_its_deleted_records_opens_again(tmp_path: Path,
     log.close()
 
 
+def test_a_log_of_which_everything_is_deleted_opens_again(tmp_path: Path):
+    whole = filled(tmp_path)
+    log = open_log(tmp_path)
+    log.advance_log_start(COUNT, COUNT)
+    log.close()
+    damage(segment(tmp_path), whole, 2 * len(whole) // COUNT + 4)
+    with pytest.raises(DamagedDataError):
+        open_log(tmp_path)
+
+    assert drop_deleted(tmp_path, 2)
+    assert not drop_deleted(tmp_path, 2)  # Nothing is left to do.
+    log = open_log(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset) == (COUNT, COUNT)
+    log.close()
+
+
+def test_a_log_whose_end_is_unknown_is_not_taken_as_deleted(tmp_path: Path):
+    whole = filled(tmp_path)
+    log = open_log(tmp_path)
+    log.advance_log_start(COUNT, COUNT)
+    log.close()
+    damage(segment(tmp_path), whole, (COUNT - 1) * len(whole) // COUNT + 4)
+
+    assert not drop_deleted(tmp_path, COUNT - 1)
+
+
 def test_deleted_records_stay_where_the_batch_at_the_log_start_is_damaged_too(tmp_path: Path):
     whole = filled(tmp_path)
     length = len(whole) // COUNT
