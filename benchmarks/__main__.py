@@ -35,6 +35,7 @@ SUITES = (
     "trace",
     "bare",
     "pages",
+    "attacks",
 )
 """Each is a module beside this one, whose FIGURES are functions of an `Effort` that return figures."""
 BUILD = Path("build") / "bench"

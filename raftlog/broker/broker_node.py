@@ -306,14 +306,12 @@ class BrokerNode:
     ) -> None:
         config = self._config.broker
         total = affordable_connections(config.max_connections, segments=config.max_open_segments)
-        # One address never gets every connection: other clients must be able to connect.
-        per_address = min(config.max_connections_per_address, max(1, total // 2))
         listener = Listener(
             app,
             lean,
             limits=ListenerLimits(
                 requests=self._request_limits(max_json_bytes=max_json_bytes),
-                connections=ConnectionLimits(name, total=total, per_address=per_address),
+                connections=ConnectionLimits(name, total=total, per_address=config.max_connections_per_address),
                 rates=self._rates if name == "public" else None,
             ),
             clock=self.context.clock,

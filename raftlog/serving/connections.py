@@ -39,6 +39,9 @@ _AIOHTTP_S = 0.0001
 class ConnectionLimits:
     """Counts the connections of one listener.
 
+    One address gets at most as many connections as are left for all others (the dynamic threshold of Choudhury and
+    Hahne, 1998): each further address that takes all it can halves what is left, so a few of them shut out no other.
+
     Args:
         name: the listener's name, for the log.
         total, per_address: the most connections, of all clients and of one IP address.
@@ -66,10 +69,15 @@ class ConnectionLimits:
         """
         if self._size >= self._total:
             raise self._refusal(f"this node has {self._size} connections, the most allowed is {self._total}")
-        if self._from[address] >= self._per_address:
+        held, left = self._from[address], self._total - self._size
+        if held >= self._per_address:
             raise self._refusal(
-                f"{address} has {self._from[address]} connections to this node, the most allowed is "
-                f"{self._per_address} per address"
+                f"{address} has {held} connections to this node, the most allowed is {self._per_address} per address"
+            )
+        if held >= left:
+            raise self._refusal(
+                f"{address} has {held} connections to this node, which has {self._size} and may have {self._total}: "
+                "one address gets at most as many as are left for all others"
             )
         self._size += 1
         self._from[address] += 1

@@ -8,6 +8,7 @@ import select
 import socket
 import sys
 import time
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -43,6 +44,28 @@ async def test_connections_are_counted_in_all_and_by_address(caplog: pytest.LogC
         limits.leave(address)
     assert (limits.size, dict(limits._from)) == (0, {})
     assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
+
+
+async def test_a_few_addresses_leave_room_for_others():
+    """Two addresses used to take every connection."""
+    limits, taken = ConnectionLimits("public", total=1_000, per_address=800), Counter[str]()
+
+    def take_all(address: str) -> None:
+        while True:
+            limits.enter(address)
+            taken[address] += 1
+
+    for address in "abcd":
+        with pytest.raises(OverloadedError, match="as many as are left for all others"):
+            take_all(address)
+    assert taken == {"a": 500, "b": 250, "c": 125, "d": 63}
+    for number in range(60):
+        limits.enter(f"another-{number}")
+    for address, count in taken.items():  # They get their connections again once others are closed.
+        for _ in range(count):
+            limits.leave(address)
+    for _ in range(400):
+        limits.enter("d")
 
 
 async def test_many_refusals_are_one_line_of_the_log(caplog: pytest.LogCaptureFixture):

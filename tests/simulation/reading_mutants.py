@@ -30,6 +30,13 @@ def reads_have_no_limit_of_batches(patch: Any) -> None:
 
 
 @mutant
+@told_by("tests/partition/storage/test_verified_reads.py")
+def verified_reads_have_no_limit_of_bytes(patch: Any) -> None:
+    """A consumer's fetch of 50 MB of one partition holds the event loop for 50 to 60 ms."""
+    patch.edit(verified_reads.find_verified, "min(max_bytes, MOST_CHECKED_BYTES)", "max_bytes")
+
+
+@mutant
 @told_by(FETCHES)
 def small_batches_count_by_their_size_in_turns(patch: Any) -> None:
     patch.edit(consumer_fetch._read_all, "max(len(served.data), served.batches * _BATCH_BYTES)", "len(served.data)")

@@ -15,7 +15,13 @@ from raftlog.partition.storage.file_pool import PooledFile
 from raftlog.partition.storage.index import INTERVAL_BYTES
 from raftlog.partition.storage.log import PartitionLog
 from raftlog.partition.storage.segment import segment_path
-from raftlog.partition.storage.verified_reads import MOST_BATCHES, SENDFILE_BYTES, WINDOW_BYTES, FileRange
+from raftlog.partition.storage.verified_reads import (
+    MOST_BATCHES,
+    MOST_CHECKED_BYTES,
+    SENDFILE_BYTES,
+    WINDOW_BYTES,
+    FileRange,
+)
 from raftlog.record import NewRecord, build_batch, stamp
 from raftlog.record.batch import HEADER_BYTES
 
@@ -64,6 +70,22 @@ def test_a_read_has_a_limit_of_batches(tmp_path: Path):
         assert found.count == found.end_offset - ends[-2]
     assert ends == [0, MOST_BATCHES, 2 * MOST_BATCHES, count]
     assert b"".join(reads) == b"".join(small)
+
+
+def test_a_read_has_a_limit_of_bytes_whose_payload_it_verifies(tmp_path: Path):
+    """50 MB, the most that a fetch may ask for, held the event loop for 50 to 60 ms. Headers alone take little."""
+    log, value = PartitionLog.open(tmp_path / "p", TopicConfig()), bytes(1 << 20)
+    for offset in range(9):
+        batch = bytearray(build_batch([NewRecord(value, timestamp=1)]))
+        stamp(batch, base_offset=offset, leader_epoch=0)
+        log.append(batch)
+
+    ends = [0]
+    while ends[-1] < 9:
+        ends.append(log.find_verified(ends[-1], 50 << 20, limit_offset=9).end_offset)
+    assert ends == [0, 3, 6, 9]
+    assert MOST_CHECKED_BYTES == 4 << 20  # Three batches, which are a little larger than their values.
+    assert log.find_verified(0, 50 << 20, limit_offset=9, check_crcs=False).end_offset == 9
 
 
 @pytest.mark.parametrize("check_crcs", [True, False])
