@@ -118,7 +118,7 @@ async def patterns(target: Target, _: Effort) -> None:
 
 
 async def markers(target: Target, _: Effort) -> None:
-    """Markers of transactions that nobody began, with numbers that no log can hold (2)."""
+    """Forged markers of transactions, with numbers that no log can hold (2)."""
     async with Admin(target.cluster.bootstrap) as admin:
         topic_id = (await admin.describe_topic(_TOPIC)).topic_id
     for numbers in ({"producer_id": -1, "producer_epoch": -1}, {"coordinator_epoch": 2**31 - 1}):
@@ -205,6 +205,19 @@ async def wide_topic(target: Target, effort: Effort) -> None:
     await asyncio.gather(*(target.ask("POST", "/v1/fetch", fetch) for _ in range(8)))
 
 
+async def bursts_of_changes(target: Target, effort: Effort) -> None:
+    """Settings, deletions of records and topics of 20 partitions, one after another; then all topics go at once (7)."""
+    count = effort.pick(200, quick=50)
+    for number in range(count):
+        settings = orjson.dumps({"configs": {"retention_ms": 10**9 + number}})
+        await target.ask("PATCH", f"/v1/topics/{_TOPIC}", settings)
+        before = orjson.dumps({"before_offset": number + 1})
+        await target.ask("POST", f"/v1/topics/{_TOPIC}/partitions/0/delete-records", before)
+        body = orjson.dumps({"topic": f"burst-{number}", "partitions": 20, "replication_factor": 1})
+        await target.ask("POST", "/v1/topics", body)
+    await asyncio.gather(*(target.ask("DELETE", f"/v1/topics/burst-{number}") for number in range(count)))
+
+
 async def internal_heads(target: Target, _: Effort) -> None:
     """72 heads at the internal listener that announce 64 MiB (8)."""
     head = _head("POST", paths.REPLICA_FETCH, "Content-Length: 67108864")
@@ -261,6 +274,7 @@ ATTACKS: tuple[Attack, ...] = (
     large_json,
     many_json_records,
     small_batch_of_much,
+    bursts_of_changes,
     internal_heads,
     odd_values,
     forged_followers,

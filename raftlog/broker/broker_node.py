@@ -53,6 +53,7 @@ from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.broker.routes.transactions import TransactionRoutes
 from raftlog.config import MAX_CONNECTION_RATE, MAX_CONNECTION_RATE_PER_ADDRESS, REASSIGNMENT_THROTTLE, NodeConfig
 from raftlog.errors import ConfigError, RaftlogError, StorageError
+from raftlog.metadata_quorum.assignments import Assignments
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import Address, BrokerEpoch, Offset, TopicIdPartition
 from raftlog.partition.core.throttle import UNLIMITED
@@ -140,6 +141,7 @@ class BrokerNode:
         self._tasks = Tasks(f"broker node {config.node_id}")
         self._applied: MetadataImage | None = None
         """The image that replicas and groups have applied."""
+        self._assignments = Assignments(config.node_id)
         self._applying = asyncio.Lock()
         self._replicas_open = False
         """Whether logs are open. Before, the controllers must not unfence this broker: it could be elected."""
@@ -382,7 +384,7 @@ class BrokerNode:
             runtime.writes_short = image.feature_level >= SHORT_BATCHES
         if self._has_other_replicas(image):
             self.groups.know_topics(image)
-            await self.replicas.apply(image.assignments_for(self._config.node_id), image.brokers, complete=True)
+            await self.replicas.apply(self._assignments.of(image), image.brokers, complete=True)
             self._replicas_open = True
             self.groups.on_image(image)
             self._applied = image

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from raftlog.config import defaults_of
 from raftlog.metadata_quorum.records import ALL_BROKERS, ConfigValue, Record
 from raftlog.model import (
     Acl,
@@ -17,7 +16,6 @@ from raftlog.model import (
     ControllerEpoch,
     ControllerId,
     Offset,
-    PartitionAssignment,
     PartitionState,
     ProducerId,
     Quota,
@@ -84,18 +82,3 @@ class MetadataImage:
     def dynamic_configs(self, broker_id: BrokerId) -> dict[str, ConfigValue]:
         """Return a broker's dynamic settings: its own over those of all brokers."""
         return {**self.broker_configs.get(ALL_BROKERS, {}), **self.broker_configs.get(broker_id, {})}
-
-    def assignments_for(self, broker_id: BrokerId) -> list[PartitionAssignment]:
-        """Return every partition that has a replica on one broker."""
-        defaults = self.dynamic_configs(broker_id)
-        return [
-            PartitionAssignment(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partition=partition,
-                state=state,
-                configs={**defaults_of(topic.topic, defaults), **topic.configs} if defaults else topic.configs,
-            )
-            for topic, partition, state in self.partitions()
-            if broker_id in state.replicas
-        ]

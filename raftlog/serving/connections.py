@@ -39,8 +39,8 @@ _AIOHTTP_S = 0.0001
 class ConnectionLimits:
     """Counts the connections of one listener.
 
-    One address gets at most as many connections as are left for all others (the dynamic threshold of Choudhury and
-    Hahne, 1998): each further address that takes all it can halves what is left, so a few of them shut out no other.
+    One address gets at most as many connections as are left for all others, the dynamic threshold of Choudhury and
+    Hahne (1998). Each further address that takes all it can halves what is left: a few of them shut out no other.
 
     Args:
         name: the listener's name, for the log.

@@ -11,6 +11,7 @@ from test_controller_decisions import refused
 
 from raftlog.config import TopicConfig
 from raftlog.errors import ErrorCode, RaftlogError
+from raftlog.metadata_quorum.assignments import Assignments
 from raftlog.metadata_quorum.controller import security
 from raftlog.metadata_quorum.controller.cluster_settings import decide_broker_configs, decide_features, first_records
 from raftlog.metadata_quorum.controller.reassignment import decide_reassignment
@@ -116,10 +117,10 @@ class TestBrokerConfigs:
         image = with_partition(cluster(), isr=(1, 2), leader=1)
         image = decided(image, self.ask(image, -1, retention_ms=1, segment_ms=1))
         image = decided(image, self.ask(image, 2, retention_ms=2))
-        assert image.assignments_for(1)[0].configs == {"retention_ms": 1, "segment_ms": 1}
-        assert image.assignments_for(2)[0].configs == {"retention_ms": 2, "segment_ms": 1}
+        assert Assignments(1).of(image)[0].configs == {"retention_ms": 1, "segment_ms": 1}
+        assert Assignments(2).of(image)[0].configs == {"retention_ms": 2, "segment_ms": 1}
         topic = decide_alteration(image, AlterTopicRequest(topic="t", configs={"segment_ms": 9}))
-        assert decided(image, topic).assignments_for(2)[0].configs == {"retention_ms": 2, "segment_ms": 9}
+        assert Assignments(2).of(decided(image, topic))[0].configs == {"retention_ms": 2, "segment_ms": 9}
         image = decided(image, self.ask(image, 2, retention_ms=None))
         assert 2 not in image.broker_configs
 

@@ -11,6 +11,7 @@ from metadata_support import register
 
 from raftlog.errors import RaftlogError
 from raftlog.metadata_quorum import records as r
+from raftlog.metadata_quorum.assignments import Assignments
 from raftlog.metadata_quorum.controller.brokers import decide_fence, decide_heartbeat, decide_registration
 from raftlog.metadata_quorum.controller.decision import Decision
 from raftlog.metadata_quorum.controller.elections import is_active, unclean_elections
@@ -174,7 +175,7 @@ class Cluster:
         assert self.image.next_producer_id >= before.next_producer_id
         assert {topic.topic: topic.topic_id for topic in self.image.topics.values()} == self.image.names
         assert image_from_plain(orjson.loads(encode_json(image_to_plain(self.image)))) == self.image
-        hosted = sum(len(self.image.assignments_for(broker)) for broker in BROKERS)
+        hosted = sum(len(Assignments(broker).of(self.image)) for broker in BROKERS)
         assert hosted == sum(len(state.replicas) for _, _, state in self.image.partitions())
 
     def check_state(self, state: PartitionState, min_isr: int) -> None:
