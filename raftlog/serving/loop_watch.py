@@ -10,6 +10,7 @@ request being the cause.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -33,6 +34,7 @@ WINDOW_S = 60.0
 _STAT = Path("/proc/stat")
 _STOLEN_BEATS, _STOLEN_SAMPLES = 10, 50
 """How often the stolen time is read, which takes some 50 us, and how many samples are kept."""
+_LONG_COLLECTION_S = 0.005
 STALL_FILE = "RAFTLOG_STALL_FILE"
 """Environment variable: a file to which each stall is appended, with stack traces. For tests."""
 
@@ -144,20 +146,33 @@ class _Stacks:
         self._seen: list[str] = []
         self._stolen = deque([(time.monotonic(), stolen_s())], maxlen=_STOLEN_SAMPLES)
         """(time, stolen) at some times, oldest first."""
+        self._collected: list[str] = []
+        """Garbage collections since the last turn's end that took long: no other thread runs meanwhile."""
+        self._collecting = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="loop watch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+        gc.callbacks.append(self._note_collection)
 
     def close(self) -> None:
+        if self._note_collection in gc.callbacks:
+            gc.callbacks.remove(self._note_collection)
         self._ended.set()
         self._thread.join()
 
+    def _note_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._collecting = time.thread_time()
+        elif (took := time.thread_time() - self._collecting) > _LONG_COLLECTION_S:
+            self._collected.append(f"garbage collection {info['generation']} took {1000 * took:.0f} ms\n")
+
     def turn_ended(self, lag: float) -> None:
         seen, self._seen = self._seen, []
+        collected, self._collected = self._collected, []
         if lag > STALL_S and lag - (stolen := self._stolen_within(lag)) > STALL_S:
-            looks = "---\n".join(seen) or "between two looks\n"
+            looks = "".join(collected) + ("---\n".join(seen) or "between two looks\n")
             more = f", without {1000 * stolen:.0f} ms that the host kept" if stolen else ""
             with self._file.open("a") as file:
                 file.write(f"{1000 * (lag - stolen):.0f} ms, process {os.getpid()}{more}:\n{looks}\n")

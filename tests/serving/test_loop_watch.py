@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import time
@@ -55,6 +56,28 @@ async def stalls_are_explained(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     said = (tmp_path / "stalls.txt").read_text()
     assert said.count(" ms, process ") == 3
     assert "compute(0.2)" in said
+
+
+@every_loop
+def test_a_long_garbage_collection_is_named(loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """No thread can look at the stack meanwhile: without its name, such a stall is "between two looks"."""
+    monkeypatch.setenv(STALL_FILE, str(tmp_path / "stalls.txt"))
+
+    async def measured() -> None:
+        watch = LoopWatch()
+        watch.start()
+        await asyncio.sleep(0.05)
+        many = [[number] for number in range(1_000_000)]
+        until = time.thread_time() + 0.2
+        while time.thread_time() < until:
+            gc.collect()
+        await asyncio.sleep(0.05)
+        watch.close()
+        assert len(many) == 1_000_000
+
+    run(loop, measured())
+    assert "garbage collection 2 took " in (tmp_path / "stalls.txt").read_text()
+    assert not [callback for callback in gc.callbacks if "_Stacks" in repr(callback)]
 
 
 @pytest.mark.parametrize(("stolen", "said"), [(0.0, ["400 ms"]), (0.1, ["300 ms", "without 100 ms"]), (0.38, [])])
