@@ -212,7 +212,7 @@ async def bursts_of_changes(target: Target, effort: Effort) -> None:
         settings = orjson.dumps({"configs": {"retention_ms": 10**9 + number}})
         await target.ask("PATCH", f"/v1/topics/{_TOPIC}", settings)
         before = orjson.dumps({"before_offset": number + 1})
-        await target.ask("POST", f"/v1/topics/{_TOPIC}/partitions/0/delete-records", before)
+        await target.ask("POST", f"/v1/topics/{_OTHERS}/partitions/0/delete-records", before)
         body = orjson.dumps({"topic": f"burst-{number}", "partitions": 20, "replication_factor": 1})
         await target.ask("POST", "/v1/topics", body)
     await asyncio.gather(*(target.ask("DELETE", f"/v1/topics/burst-{number}") for number in range(count)))
@@ -339,6 +339,8 @@ async def _measured(target: Target, attack: Attack, effort: Effort, stalls: Path
     (before_mb,), earlier = memory_mb([pid]), len(_stalls_ms(stalls))
     async with _beside(target) as seen:
         await attack(target, effort)
+        while not seen.waits_ms:
+            await asyncio.sleep(_BEAT_S)
     await asyncio.sleep(_SETTLE_S)
     (after_mb,) = memory_mb([pid])
     turns = _stalls_ms(stalls)[earlier:]
