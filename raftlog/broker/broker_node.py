@@ -384,7 +384,7 @@ class BrokerNode:
             runtime.writes_short = image.feature_level >= SHORT_BATCHES
         if self._has_other_replicas(image):
             self.groups.know_topics(image)
-            await self.replicas.apply(self._assignments.of(image), image.brokers, complete=True)
+            await self.replicas.apply(await self._assignments.of(image), image.brokers, complete=True)
             self._replicas_open = True
             self.groups.on_image(image)
             self._applied = image

@@ -109,7 +109,7 @@ class ControllerChannel:
     async def watch(self, after_offset: int, *, broker_id: int) -> MetadataUpdate:
         """Long-poll the metadata log at the active controller, or at any controller while the active one is unknown."""
         address = self._active or self._rotate()
-        query = {"after_offset": after_offset, "max_wait_ms": WATCH_WAIT_MS, "broker_id": broker_id}
+        query = {"after_offset": after_offset, "max_wait_ms": WATCH_WAIT_MS, "broker_id": broker_id, "packed": 1}
         try:
             update = await self._vital.call(
                 MetadataUpdate, "GET", address, paths.METADATA_WATCH, timeout_ms=2 * WATCH_WAIT_MS, query=query

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
+from typing import Any
 
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.errors import ErrorCode, RaftlogError, RetriableError
@@ -15,6 +16,8 @@ from raftlog.metadata_quorum.records import FEATURE_LEVEL, record_from_plain
 from raftlog.metadata_quorum.replay import Delta
 from raftlog.model import BrokerId, Offset
 from raftlog.runtime import freezing_objects, in_slices
+from raftlog.transport import PeerAnswerError
+from raftlog.wire.codec import decode_plain
 from raftlog.wire.controller import MetadataEntry, MetadataUpdate
 
 _log = logging.getLogger(__name__)
@@ -132,13 +135,23 @@ class MetadataListener:
 
 
 def _is_large(update: MetadataUpdate) -> bool:
-    return update.snapshot is not None or sum(len(entry.records) for entry in update.entries) > LARGE_UPDATE
+    if update.snapshot is not None or any(entry.packed for entry in update.entries):
+        return True
+    return sum(len(entry.records) for entry in update.entries) > LARGE_UPDATE
 
 
 async def _replayed(image: MetadataImage, entry: MetadataEntry) -> MetadataImage:
     """Return the next image; yield to the event loop within an entry of thousands of records."""
     delta = Delta(image, entry.offset)
-    async for plain in in_slices(entry.records, 256):
+
+    def apply(plain: Mapping[str, Any]) -> None:
         if (record := record_from_plain(plain)) is not None:
             delta.apply(record)
+
+    for text in entry.packed:
+        for plain in decode_plain(text.encode(), error=PeerAnswerError):
+            apply(plain)
+        await asyncio.sleep(0)
+    async for plain in in_slices(entry.records, 256):
+        apply(plain)
     return delta.image()

@@ -44,7 +44,7 @@ from raftlog.runtime import Tasks
 _log = logging.getLogger(__name__)
 R = TypeVar("R")
 T = TypeVar("T")
-MAX_COMMAND_BYTES = 400 << 10
+MAX_COMMAND_BYTES = 200 << 10
 """Below the engine's limit; a larger decision is split into several commands."""
 MAX_WAITING = 1_024
 """Ordinary requests that wait for a decision; urgent ones are not limited."""

@@ -143,8 +143,9 @@ class ControllerRoutes:
         if broker_id >= 0:
             self._require_named(request, broker_id)
         try:
-            verifiers = self._is_known_node(request)
-            return _json(await self._controller.publisher.updates(after, max_wait_ms=wait, verifiers=verifiers))
+            verifiers, packed = self._is_known_node(request), _number(request, "packed", 0) == 1
+            updates = self._controller.publisher.updates(after, max_wait_ms=wait, verifiers=verifiers, packed=packed)
+            return _json(await updates)
         except asyncio.CancelledError:
             if broker_id >= 0 and self._controller.is_active:
                 self._tasks.spawn(self._controller.probe(broker_id), name=f"suspect broker {broker_id}")

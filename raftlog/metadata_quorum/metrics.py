@@ -32,7 +32,7 @@ class QuorumMetrics:
         for record in records:
             if isinstance(record, ChangePartition):
                 state = before.partition(record.topic_id, record.partition)
-                if state is not None and record.leader not in (NO_LEADER, state.leader):
+                if state is not None and record.state.leader not in (NO_LEADER, state.leader):
                     self.partition_elections += 1
 
 

@@ -21,8 +21,7 @@ from raftlog.model import (
     BrokerId,
     ControllerEpoch,
     ControllerId,
-    LeaderEpoch,
-    PartitionEpoch,
+    PartitionState,
     ProducerId,
     TopicId,
     UserCredential,
@@ -134,14 +133,8 @@ class ChangePartition:
 
     topic_id: TopicId
     partition: int
-    replicas: tuple[BrokerId, ...]
-    isr: tuple[BrokerId, ...]
-    leader: BrokerId
-    leader_epoch: LeaderEpoch
-    partition_epoch: PartitionEpoch
-    elr: tuple[BrokerId, ...] = ()
-    adding: tuple[BrokerId, ...] = ()
-    removing: tuple[BrokerId, ...] = ()
+    state: PartitionState
+    """In plain data its fields are the record's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +249,9 @@ class Command:
 def record_to_plain(record: Record) -> dict[str, Any]:
     """Return a record as plain data for `encode_json`, with its kind."""
     kind = type(record)
+    if isinstance(record, ChangePartition):
+        fields = {name: getattr(record.state, name) for name in PartitionState.__slots__}
+        return {"kind": kind.__name__, "topic_id": record.topic_id, "partition": record.partition, **fields}
     return {"kind": kind.__name__, **{name: getattr(record, name) for name in kind.__slots__}}
 
 
@@ -268,32 +264,43 @@ def record_from_plain(data: Mapping[str, Any]) -> Record | None:
     kind = _KINDS.get(str(data.get("kind")))
     if kind is None:
         return None
-    if kind is ChangePartition and (partition := _plain_partition(data)) is not None:
-        return partition
+    if kind is ChangePartition:
+        return _partition_from_plain(data)
     fields = {name: value for name, value in data.items() if name != "kind"}
     return from_plain(kind, fields, error=UnreadableRecordError, ignore_unknown=True)
 
 
-def _plain_partition(data: Mapping[str, Any]) -> ChangePartition | None:
-    """Read a partition record without the generic reader, which is slower; None if any field is unusual."""
-    if not _PARTITION_FIELDS.issuperset(data) or type(data.get("topic_id")) is not str:
+def _partition_from_plain(data: Mapping[str, Any]) -> ChangePartition:
+    topic_id, partition = data.get("topic_id"), data.get("partition")
+    if type(topic_id) is not str or type(partition) is not int:
+        raise UnreadableRecordError(
+            f"expected a topic_id and a number as partition, received {topic_id!r:.100} and {partition!r:.100}"
+        )
+    fields = {name: value for name, value in data.items() if name not in _PARTITION_KEY}
+    state = _usual_state(fields) or from_plain(PartitionState, fields, error=UnreadableRecordError, ignore_unknown=True)
+    return ChangePartition(topic_id=topic_id, partition=partition, state=state)
+
+
+def _usual_state(fields: Mapping[str, Any]) -> PartitionState | None:
+    """Read a partition's state without the generic reader, which is slower; None if any field is unusual."""
+    if fields.keys() != _STATE_FIELDS:
         return None
-    values = dict(data)
-    for name in _PARTITION_NUMBERS:
-        if type(values.get(name)) is not int:
+    values = dict(fields)
+    for name in _STATE_NUMBERS:
+        if type(values[name]) is not int:
             return None
-    for name in _PARTITION_LISTS:
-        items = values.get(name)
+    for name in _STATE_LISTS:
+        items = values[name]
         if type(items) is not list or not _INTEGERS.issuperset(map(type, items)):
             return None
         values[name] = tuple(items)
-    del values["kind"]
-    return ChangePartition(**values)
+    return PartitionState(**values)
 
 
-_PARTITION_NUMBERS = ("partition", "leader", "leader_epoch", "partition_epoch")
-_PARTITION_LISTS = ("replicas", "isr", "elr", "adding", "removing")
-_PARTITION_FIELDS = frozenset(("kind", *ChangePartition.__slots__))
+_PARTITION_KEY = frozenset(("kind", "topic_id", "partition"))
+_STATE_FIELDS = frozenset(PartitionState.__slots__)
+_STATE_NUMBERS = ("leader", "leader_epoch", "partition_epoch")
+_STATE_LISTS = ("replicas", "isr", "elr", "adding", "removing")
 _INTEGERS = frozenset((int,))
 
 

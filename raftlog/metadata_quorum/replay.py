@@ -143,16 +143,7 @@ class Delta:
             if topic is None:
                 return
             partitions = self._partitions[record.topic_id] = dict(topic.partitions)
-        partitions[record.partition] = PartitionState(
-            replicas=record.replicas,
-            isr=record.isr,
-            leader=record.leader,
-            leader_epoch=record.leader_epoch,
-            partition_epoch=record.partition_epoch,
-            elr=record.elr,
-            adding=record.adding,
-            removing=record.removing,
-        )
+        partitions[record.partition] = record.state
 
     def _change_topic_configs(self, record: r.ChangeTopicConfigs) -> None:
         if (topic := self._read("topics").get(record.topic_id)) is not None:

@@ -241,7 +241,11 @@ class ReplicaManager:
             await self._apply_to_open(wanted)
             for assignment, reason in damaged:
                 await self._replace_damaged(assignment, reason)
-            if new := [assignment for key, assignment in wanted.items() if self._may_open(key, assignment)]:
+            new = list[PartitionAssignment]()
+            async for key, assignment in in_slices(wanted.items(), 1_000):
+                if self._may_open(key, assignment):
+                    new.append(assignment)
+            if new:
                 for start in range(0, len(new), OPENED_AT_ONCE):
                     await concurrently([self._open(assignment) for assignment in new[start : start + OPENED_AT_ONCE]])
                 await self._apply_to_open(wanted)

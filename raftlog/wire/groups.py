@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from raftlog.model import LeaderEpoch, Offset, TopicId, TopicPartition
+from raftlog.model import LeaderEpoch, Offset, TopicId, TopicPartition, numbers_by_topic, topic_partitions
 from raftlog.wire.errors import WireError
 from raftlog.wire.metadata import COMMITS_BY_TOPIC_ID
 
@@ -46,10 +47,8 @@ class TopicPartitions:
 
 def by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartitions, ...]:
     """Return partitions grouped by topic, all in order."""
-    grouped: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        grouped.setdefault(topic, []).append(partition)
-    return tuple(TopicPartitions(topic=topic, partitions=tuple(numbers)) for topic, numbers in grouped.items())
+    grouped = numbers_by_topic(partitions)
+    return tuple(TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in grouped.items())
 
 
 def count_of(listed: Iterable[TopicPartitions]) -> int:
@@ -59,7 +58,7 @@ def count_of(listed: Iterable[TopicPartitions]) -> int:
 
 def flat(listed: Iterable[TopicPartitions]) -> frozenset[TopicPartition]:
     """Return the partitions that `by_topic` grouped."""
-    return frozenset(TopicPartition(item.topic, number) for item in listed for number in item.partitions)
+    return frozenset(chain.from_iterable(topic_partitions(item.topic, item.partitions) for item in listed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

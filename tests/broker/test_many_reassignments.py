@@ -11,25 +11,16 @@ from raftlog.errors import StaleRouteError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import ChangePartition, CreateTopic
 from raftlog.metadata_quorum.replay import replay
+from raftlog.model import PartitionState
 
 MANY = 2_000
 
 
 def moved() -> MetadataImage:
-    partitions = [
-        ChangePartition(
-            topic_id="a" * 32,
-            partition=number,
-            replicas=(1, 2, 3),
-            isr=(1, 2),
-            leader=1,
-            leader_epoch=0,
-            partition_epoch=0,
-            adding=(3,),
-            removing=(2,),
-        )
-        for number in range(MANY)
-    ]
+    state = PartitionState(
+        replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoch=0, partition_epoch=0, adding=(3,), removing=(2,)
+    )
+    partitions = [ChangePartition(topic_id="a" * 32, partition=number, state=state) for number in range(MANY)]
     return replay(MetadataImage(), 1, [CreateTopic(topic="t", topic_id="a" * 32), *partitions])
 
 

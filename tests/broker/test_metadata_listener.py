@@ -11,7 +11,9 @@ import orjson
 from raftlog.broker.metadata_listener import MetadataListener
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.image_codec import image_to_plain
+from raftlog.metadata_quorum.records import AllocateProducerIds, record_to_plain
 from raftlog.model import Offset
+from raftlog.wire.codec import encode_json
 from raftlog.wire.controller import MetadataEntry, MetadataUpdate
 
 
@@ -70,3 +72,15 @@ async def test_what_was_missed_is_asked_for_anew():
 
     assert (taken, asked) == ([7, 12], [-1, 7, -1, 12])
     assert listener.offset == 12
+
+
+async def test_packed_records_are_applied_in_their_order():
+    records = [AllocateProducerIds(next_producer_id=number) for number in (5, 9)]
+    texts = tuple(encode_json([record_to_plain(one)]).decode() for one in records)
+    entry = MetadataEntry(offset=9, previous_offset=7, packed=texts)
+    update = MetadataUpdate(end_offset=9, entries=(entry,), controller_id=101, controller_epoch=1)
+
+    listener, taken, _ = await listened(snapshot(7), update)
+
+    assert taken == [7, 9]
+    assert listener.image.next_producer_id == 9

@@ -17,13 +17,14 @@ from raftlog.broker.routes.topics import TopicRoutes
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import ChangePartition, CreateTopic, DeleteTopic
 from raftlog.metadata_quorum.replay import replay
+from raftlog.model import PartitionState
 from raftlog.security.access import Access
 from raftlog.wire.admin import AdminResponse
 
 
 def created(image: MetadataImage, topic_id: str) -> MetadataImage:
-    state = {"replicas": (1,), "isr": (1,), "leader": 1, "leader_epoch": 0, "partition_epoch": 0}
-    partition = ChangePartition(topic_id=topic_id, partition=0, **state)
+    state = PartitionState(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
+    partition = ChangePartition(topic_id=topic_id, partition=0, state=state)
     return replay(image, image.offset + 1, [CreateTopic(topic="t", topic_id=topic_id, configs={}), partition])
 
 

@@ -18,10 +18,10 @@ from raftlog.coordinator.group.classic import decide_sync
 from raftlog.coordinator.group.classic_requests import ClassicSync
 from raftlog.coordinator.group.conversion import MAX_CONVERTED_BYTES
 from raftlog.coordinator.group.membership import decide_heartbeat
-from raftlog.coordinator.group.state import GroupsState, to_plain
+from raftlog.coordinator.group.state import GroupsState
 from raftlog.coordinator.runtime import Now
 from raftlog.metadata_quorum.controller.topics import MAX_PARTITIONS
-from raftlog.model import TopicPartition
+from raftlog.model import TopicPartition, numbers_by_topic
 from raftlog.wire.groups import GroupHeartbeatRequest
 
 
@@ -104,7 +104,7 @@ def test_members_of_a_pattern_join_a_group_of_ten_thousand_topics_at_once(assign
 
 def test_partitions_are_written_in_order():
     partitions = [TopicPartition(topic, number) for topic in ("b", "a") for number in (10, 9, 1)]
-    assert to_plain(partitions) == {"a": (1, 9, 10), "b": (1, 9, 10)}
+    assert numbers_by_topic(partitions) == {"a": (1, 9, 10), "b": (1, 9, 10)}
 
 
 def test_a_thousand_members_of_a_classic_group_join_and_are_assigned_at_once():

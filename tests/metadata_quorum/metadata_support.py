@@ -45,19 +45,8 @@ def cluster(brokers: Sequence[int] = (1, 2, 3), racks: Sequence[str] = ()) -> Me
 
 def with_partition(image: MetadataImage, *, isr: tuple[int, ...], leader: int, leader_epoch: int = 5) -> MetadataImage:
     topic = CreateTopic(topic="t", topic_id=TOPIC_ID)
-    return then(
-        image,
-        topic,
-        ChangePartition(
-            topic_id=TOPIC_ID,
-            partition=0,
-            replicas=(1, 2, 3),
-            isr=isr,
-            leader=leader,
-            leader_epoch=leader_epoch,
-            partition_epoch=7,
-        ),
-    )
+    state = PartitionState(replicas=(1, 2, 3), isr=isr, leader=leader, leader_epoch=leader_epoch, partition_epoch=7)
+    return then(image, topic, ChangePartition(topic_id=TOPIC_ID, partition=0, state=state))
 
 
 def state_of(image: MetadataImage) -> PartitionState:

@@ -113,14 +113,14 @@ class TestBrokerConfigs:
     def ask(self, image: MetadataImage, broker: int, **configs: object):
         return decide_broker_configs(image, BrokerConfigsRequest(broker_id=broker, configs=configs))  # type: ignore[arg-type]
 
-    def test_one_brokers_settings_lie_over_those_of_all(self):
+    async def test_one_brokers_settings_lie_over_those_of_all(self):
         image = with_partition(cluster(), isr=(1, 2), leader=1)
         image = decided(image, self.ask(image, -1, retention_ms=1, segment_ms=1))
         image = decided(image, self.ask(image, 2, retention_ms=2))
-        assert Assignments(1).of(image)[0].configs == {"retention_ms": 1, "segment_ms": 1}
-        assert Assignments(2).of(image)[0].configs == {"retention_ms": 2, "segment_ms": 1}
+        assert (await Assignments(1).of(image))[0].configs == {"retention_ms": 1, "segment_ms": 1}
+        assert (await Assignments(2).of(image))[0].configs == {"retention_ms": 2, "segment_ms": 1}
         topic = decide_alteration(image, AlterTopicRequest(topic="t", configs={"segment_ms": 9}))
-        assert Assignments(2).of(decided(image, topic))[0].configs == {"retention_ms": 2, "segment_ms": 9}
+        assert (await Assignments(2).of(decided(image, topic)))[0].configs == {"retention_ms": 2, "segment_ms": 9}
         image = decided(image, self.ask(image, 2, retention_ms=None))
         assert 2 not in image.broker_configs
 

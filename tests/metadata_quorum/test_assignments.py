@@ -24,18 +24,18 @@ def image(*topics: TopicImage, **defaults: ConfigValue) -> MetadataImage:
     )
 
 
-def test_what_did_not_change_stays_the_same_object():
+async def test_what_did_not_change_stays_the_same_object():
     a, b = topic("a", state(1, 2), state(2, 3), state(3, 1)), topic("b", state(1))
     assignments = Assignments(1)
-    first = assignments.of(image(a, b))
+    first = await assignments.of(image(a, b))
     assert [(one.topic, one.partition) for one in first] == [("a", 0), ("a", 2), ("b", 0)]
     a = replace(a, partitions={**a.partitions, 2: state(3, 1, epoch=1)})
-    second = assignments.of(image(a, b))
+    second = await assignments.of(image(a, b))
     assert [one is other for one, other in zip(first, second, strict=True)] == [True, False, True]
     assert second[1].state.partition_epoch == 1
 
 
-def test_every_change_is_seen():
+async def test_every_change_is_seen():
     """Each image after all others, and the same by an object that has seen no other."""
     a, b = topic("a", state(1, 2), state(2, 1)), topic("b", state(1))
     moved = replace(a, partitions={0: state(2, 3), 1: state(2, 1)})
@@ -56,6 +56,8 @@ def test_every_change_is_seen():
     ]
     seen = Assignments(1)
     for one in images:
-        assert seen.of(one) == Assignments(1).of(one)
-    assert [found.configs for found in Assignments(1).of(images[5])] == [{"segment_ms": 1}] * 2 + [{"segment_ms": 7}]
-    assert len(Assignments(1).of(images[9])) == 4
+        assert await seen.of(one) == await Assignments(1).of(one)
+    assert [found.configs for found in await Assignments(1).of(images[5])] == [{"segment_ms": 1}] * 2 + [
+        {"segment_ms": 7}
+    ]
+    assert len(await Assignments(1).of(images[9])) == 4

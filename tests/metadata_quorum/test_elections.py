@@ -222,8 +222,7 @@ class TestUncleanElections:
         """The new leader has no ISR change to propose, so the move never ended, and could not be cancelled."""
         image = with_partition(cluster(), isr=(1,), leader=1)
         alone = replace(state_of(image), replicas=(1,))
-        fields = {name: getattr(alone, name) for name in PartitionState.__slots__}
-        image = then(image, ChangePartition(topic_id=TOPIC_ID, partition=0, **fields))
+        image = then(image, ChangePartition(topic_id=TOPIC_ID, partition=0, state=alone))
         move = ReassignPartition(topic="t", partition=0, replicas=(2,))
         image = fence(decided(image, decide_reassignment(image, ReassignmentRequest(partitions=(move,)))), 1)
         assert (state_of(image).adding, state_of(image).removing) == ((2,), (1,))
@@ -264,11 +263,13 @@ class TestPreferredLeaders:
             ChangePartition(
                 topic_id=TOPIC_ID,
                 partition=number,
-                replicas=(1, 2, 3),
-                isr=(1, 2, 3),
-                leader=2 if number < away else 1,
-                leader_epoch=0,
-                partition_epoch=0,
+                state=PartitionState(
+                    replicas=(1, 2, 3),
+                    isr=(1, 2, 3),
+                    leader=2 if number < away else 1,
+                    leader_epoch=0,
+                    partition_epoch=0,
+                ),
             )
             for number in range(of)
         ]
@@ -317,10 +318,8 @@ class TestReassignment:
     def test_replicas_that_are_added_are_not_required_before_they_are_in_sync(self):
         """A topic with one replica took no acks=all record until another one had its whole log."""
         image = with_partition(cluster((1, 2, 3)), isr=(1,), leader=1)
-        alone = ChangePartition(
-            topic_id=TOPIC_ID, partition=0, replicas=(1,), isr=(1,), leader=1, leader_epoch=5, partition_epoch=8
-        )
-        image = then(image, alone)
+        alone = PartitionState(replicas=(1,), isr=(1,), leader=1, leader_epoch=5, partition_epoch=8)
+        image = then(image, ChangePartition(topic_id=TOPIC_ID, partition=0, state=alone))
         assert state_of(image).most_in_sync == 1
         image = decided(image, self.ask(image, 1, 2, 3))
         growing = state_of(image)
@@ -356,8 +355,7 @@ class TestReassignment:
         """Return a partition that moves to broker 4 alone, while no other replica is in sync."""
         image = decided(self.image(), self.ask(self.image(), 4, 5))
         alone = replace(state_of(image), isr=isr, elr=elr, leader=isr[0] if isr else -1)
-        fields = {name: getattr(alone, name) for name in PartitionState.__slots__}
-        return then(image, ChangePartition(topic_id=TOPIC_ID, partition=0, **fields))
+        return then(image, ChangePartition(topic_id=TOPIC_ID, partition=0, state=alone))
 
     def test_cancelling_needs_somebody_to_go_back_to(self):
         for image in (self.with_one_in_sync(), self.with_one_in_sync(isr=(), elr=(4,))):

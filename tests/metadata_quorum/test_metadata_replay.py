@@ -17,7 +17,7 @@ from raftlog.metadata_quorum import records as r
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.image_codec import digest, image_from_plain, image_to_plain, public_image
 from raftlog.metadata_quorum.replay import replay, replay_command
-from raftlog.model import Acl, Address, ScramVerifier, UserCredential
+from raftlog.model import Acl, Address, PartitionState, ScramVerifier, UserCredential
 from raftlog.wire.codec import encode_json
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -31,7 +31,9 @@ FIRST_RECORDS: tuple[r.Record, ...] = (
     r.BeginControlledShutdown(broker_id=1, broker_epoch=2),
     r.CreateTopic(topic="t", topic_id="a" * 32, configs={"flush": "os", "retention_ms": 5}),
     r.ChangePartition(
-        topic_id="a" * 32, partition=0, replicas=(1, 2), isr=(1,), leader=1, leader_epoch=3, partition_epoch=4
+        topic_id="a" * 32,
+        partition=0,
+        state=PartitionState(replicas=(1, 2), isr=(1,), leader=1, leader_epoch=3, partition_epoch=4),
     ),
     r.DeleteTopic(topic_id="b" * 32),
     r.AllocateProducerIds(next_producer_id=1_000),
@@ -56,14 +58,16 @@ EVERY_RECORD: tuple[r.Record, ...] = (
     r.ChangePartition(
         topic_id="a" * 32,
         partition=1,
-        replicas=(1, 2, 3),
-        isr=(1,),
-        leader=1,
-        leader_epoch=3,
-        partition_epoch=4,
-        elr=(2,),
-        adding=(3,),
-        removing=(1,),
+        state=PartitionState(
+            replicas=(1, 2, 3),
+            isr=(1,),
+            leader=1,
+            leader_epoch=3,
+            partition_epoch=4,
+            elr=(2,),
+            adding=(3,),
+            removing=(1,),
+        ),
     ),
     r.ChangeTopicConfigs(topic_id="a" * 32, configs={"retention_ms": None, "segment_bytes": 8192}),
     r.ChangeBrokerConfigs(broker_id=-1, configs={"retention_ms": 5, "segment_ms": None}),

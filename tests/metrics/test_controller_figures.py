@@ -22,15 +22,7 @@ def image(*states: PartitionState) -> MetadataImage:
 
 def change(partition: int, **changes: object) -> ChangePartition:
     state = replace(STATE, **changes)  # type: ignore[arg-type]
-    return ChangePartition(
-        topic_id="id",
-        partition=partition,
-        replicas=state.replicas,
-        isr=state.isr,
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-    )
+    return ChangePartition(topic_id="id", partition=partition, state=state)
 
 
 def values(page: Page) -> dict[str, float]:

@@ -380,13 +380,13 @@ def assignments_keep_earlier_defaults(patch: Any) -> None:
 @mutant
 @told_by(ASSIGNMENTS)
 def assignments_keep_a_topics_earlier_settings(patch: Any) -> None:
-    patch.edit(Assignments._made, "kept is not None and kept.topic.configs == topic.configs", "kept is not None")
+    patch.edit(Assignments._assigned, "kept is not None and kept.topic.configs == topic.configs", "kept is not None")
 
 
 @mutant
 @told_by(ASSIGNMENTS)
 def assignments_keep_earlier_states(patch: Any) -> None:
-    patch.edit(Assignments._made, "same is not None and same.state is state", "same is not None")
+    patch.edit(Assignments._assigned, "same is not None and same.state is state", "same is not None")
 
 
 @mutant
@@ -394,4 +394,4 @@ def assignments_keep_earlier_states(patch: Any) -> None:
 def assignments_are_made_anew_for_each_image(patch: Any) -> None:
     """10,000 take 25 to 40 ms of the broker's event loop."""
     patch.edit(Assignments.of, "kept is not None and kept.topic is topic", "False")
-    patch.edit(Assignments._made, "same is not None and same.state is state", "False")
+    patch.edit(Assignments._assigned, "same is not None and same.state is state", "False")

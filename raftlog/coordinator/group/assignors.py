@@ -16,10 +16,10 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from typing import TypeAlias
 
-from raftlog.model import TopicPartition
+from raftlog.model import TopicPartition, topic_partitions
 
 Assignment: TypeAlias = Mapping[str, frozenset[TopicPartition]]
 """By member id."""
@@ -52,7 +52,7 @@ def assign_range(members: Iterable[Subscriber], topics: Mapping[str, int], _: As
         first = 0
         for position, reader in enumerate(readers if share else readers[:more]):
             size = share + (position < more)
-            assigned[reader].update(TopicPartition(topic, number) for number in range(first, first + size))
+            assigned[reader].update(topic_partitions(topic, range(first, first + size)))
             first += size
     return _frozen(assigned)
 
@@ -82,7 +82,7 @@ def assign_uniform(members: Iterable[Subscriber], topics: Mapping[str, int], bef
                 taken.update(keeps)
                 quota[reader] -= len(keeps)
         if len(taken) < count:
-            free = (p for p in (TopicPartition(topic, number) for number in range(count)) if p not in taken)
+            free = (partition for partition in topic_partitions(topic, range(count)) if partition not in taken)
             for reader, size in quota.items():
                 assigned[reader].update(islice(free, size))
     return _frozen(assigned)
@@ -166,7 +166,7 @@ def assign_sticky(members: Iterable[Subscriber], topics: Mapping[str, int], befo
             taken.update(partitions)
     readers = _Readers(ordered, topics)
     in_order = sorted(topics.items(), key=lambda item: (len(readers[item[0]]), item[0]))
-    everything = chain.from_iterable(map(TopicPartition, repeat(topic), range(count)) for topic, count in in_order)
+    everything = chain.from_iterable(topic_partitions(topic, range(count)) for topic, count in in_order)
     _assign_free([partition for partition in everything if partition not in taken], assigned, readers)
     return _Balancer(assigned, readers).balance()
 

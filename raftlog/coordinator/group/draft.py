@@ -15,10 +15,10 @@ from raftlog.coordinator.group.records import (
     TargetEpochChanged,
     TopicMetadata,
 )
-from raftlog.coordinator.group.state import NO_ASSIGNMENT, Current, Group, to_plain
+from raftlog.coordinator.group.state import NO_ASSIGNMENT, Current, Group
 from raftlog.coordinator.group.topics import Topics
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
-from raftlog.model import TopicPartition
+from raftlog.model import TopicPartition, numbers_by_topic
 
 
 class Draft:
@@ -45,14 +45,14 @@ class Draft:
                 member_epoch=current.epoch,
                 previous_epoch=current.previous_epoch,
                 state=current.state,
-                assigned=to_plain(current.assigned),
-                revoking=to_plain(current.revoking),
+                assigned=numbers_by_topic(current.assigned),
+                revoking=numbers_by_topic(current.revoking),
             )
         )
 
     def set_target(self, member_id: str, target: frozenset[TopicPartition]) -> None:
         if target != self.group.target.get(member_id):
-            plain = to_plain(target)
+            plain = numbers_by_topic(target)
             self.put(TargetChanged(group_id=self.group.group_id, member_id=member_id, partitions=plain))
 
     def begin_epoch(self, topics: Mapping[str, TopicMetadata], *, empty_since_ms: int = -1) -> None:

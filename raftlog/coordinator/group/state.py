@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from itertools import chain
 
 from raftlog.coordinator.group.checks import Checks
 from raftlog.coordinator.group.classic_state import (
@@ -31,23 +31,13 @@ from raftlog.coordinator.group.records import (
     TopicMetadata,
 )
 from raftlog.coordinator.runtime.codec import LogRecord, Tombstone
-from raftlog.model import ProducerId, TopicPartition
+from raftlog.model import ProducerId, TopicPartition, topic_partitions
 from raftlog.wire.groups import GroupPhase
 
 
 def to_set(partitions: Partitions) -> frozenset[TopicPartition]:
     """Return the partitions of a record."""
-    # Without a step of Python for each: a heartbeat's decision makes 10,000 of them several times.
-    by_topic = (map(TopicPartition, repeat(topic), numbers) for topic, numbers in partitions.items())
-    return frozenset(chain.from_iterable(by_topic))
-
-
-def to_plain(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
-    """Return partitions in the form of records."""
-    grouped: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        grouped.setdefault(topic, []).append(number)
-    return {topic: tuple(numbers) for topic, numbers in grouped.items()}
+    return frozenset(chain.from_iterable(topic_partitions(topic, numbers) for topic, numbers in partitions.items()))
 
 
 @dataclass(frozen=True, slots=True)

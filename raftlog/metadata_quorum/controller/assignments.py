@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from raftlog.errors import ErrorCode, InvalidRequestError
+from raftlog.metadata_quorum.controller.decision import change
 from raftlog.metadata_quorum.controller.elections import is_active
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.records import ChangePartition
-from raftlog.model import BrokerId, TopicId
+from raftlog.model import BrokerId, PartitionState, TopicId
 
 MAX_PARTITIONS = 10_000
 """The most partitions of one topic."""
@@ -41,17 +42,8 @@ def assigned_partitions(
         live = tuple(broker for broker in replicas if broker in active)
         if not live:
             raise _refused(f"partition {number}: expected at least one live broker", list(replicas))
-        created.append(
-            ChangePartition(
-                topic_id=topic_id,
-                partition=number,
-                replicas=replicas,
-                isr=live,
-                leader=live[0],
-                leader_epoch=0,
-                partition_epoch=0,
-            )
-        )
+        state = PartitionState(replicas=replicas, isr=live, leader=live[0], leader_epoch=0, partition_epoch=0)
+        created.append(change(topic_id, number, state))
     return created
 
 

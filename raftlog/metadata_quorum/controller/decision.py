@@ -22,15 +22,4 @@ class Decision(Generic[R]):
 
 def change(topic_id: TopicId, partition: int, state: PartitionState) -> ChangePartition:
     """Return the record that puts a partition into `state`."""
-    return ChangePartition(
-        topic_id=topic_id,
-        partition=partition,
-        replicas=state.replicas,
-        isr=state.isr,
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        elr=state.elr,
-        adding=state.adding,
-        removing=state.removing,
-    )
+    return ChangePartition(topic_id=topic_id, partition=partition, state=state)

@@ -207,16 +207,17 @@ def unclean_elections(image: MetadataImage, records: Iterable[object]) -> list[s
     """Return a log message for each unclean election among these records."""
     messages = []
     for record in records:
-        if not isinstance(record, ChangePartition) or record.leader == NO_LEADER:
+        if not isinstance(record, ChangePartition) or record.state.leader == NO_LEADER:
             continue
+        after = record.state
         before = image.partition(record.topic_id, record.partition)
         topic = image.topics.get(record.topic_id)
-        if before is None or topic is None or record.leader in (*before.isr, *before.elr):
+        if before is None or topic is None or after.leader in (*before.isr, *before.elr):
             continue
-        if record.leader in before.adding and not record.adding and before.leader != NO_LEADER:
+        if after.leader in before.adding and not after.adding and before.leader != NO_LEADER:
             continue  # The new leader joined the ISR and completed a reassignment in one decision.
         messages.append(
-            f"unclean election: {topic.topic}-{record.partition} is led by broker {record.leader} in epoch "
-            f"{record.leader_epoch}; records that only brokers {sorted({*before.isr, *before.elr})} have are lost"
+            f"unclean election: {topic.topic}-{record.partition} is led by broker {after.leader} in epoch "
+            f"{after.leader_epoch}; records that only brokers {sorted({*before.isr, *before.elr})} have are lost"
         )
     return messages

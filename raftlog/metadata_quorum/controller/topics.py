@@ -22,7 +22,7 @@ from raftlog.metadata_quorum.records import (
     DeleteTopic,
     Record,
 )
-from raftlog.model import INTERNAL_TOPICS, NO_LEADER, BrokerId, TopicId
+from raftlog.model import INTERNAL_TOPICS, NO_LEADER, BrokerId, PartitionState, TopicId
 from raftlog.wire.admin import AlterTopicRequest
 from raftlog.wire.metadata import CreateTopicRequest, DeleteTopicRequest, PartitionInfo, TopicInfo
 
@@ -113,23 +113,23 @@ def _new_partitions(
         load=load,
         down=[each for each in known if each[0] not in active],
     )
-    return [
-        ChangePartition(
-            topic_id=topic_id,
-            partition=number,
-            replicas=replicas,
-            isr=tuple(broker for broker in replicas if broker in active),
-            leader=replicas[0],
-            leader_epoch=0,
-            partition_epoch=0,
-        )
-        for number, replicas in zip(numbers, placed, strict=True)
-    ]
+    created = []
+    for number, replicas in zip(numbers, placed, strict=True):
+        isr = tuple(broker for broker in replicas if broker in active)
+        state = PartitionState(replicas=replicas, isr=isr, leader=replicas[0], leader_epoch=0, partition_epoch=0)
+        created.append(change(topic_id, number, state))
+    return created
 
 
 def _describe_plan(topic: str, configs: Mapping[str, ConfigValue], created: Iterable[ChangePartition]) -> TopicInfo:
     partitions = tuple(
-        PartitionInfo(partition=new.partition, leader=new.leader, leader_epoch=0, replicas=new.replicas, isr=new.isr)
+        PartitionInfo(
+            partition=new.partition,
+            leader=new.state.leader,
+            leader_epoch=0,
+            replicas=new.state.replicas,
+            isr=new.state.isr,
+        )
         for new in created
     )
     return TopicInfo(topic=topic, topic_id="", partitions=partitions, configs=configs)
