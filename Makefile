@@ -121,9 +121,9 @@ mutants: $(PYTHON_STAMP) ## Break each replication rule once, and see that a tes
 bench: install ## Measure the metadata quorum against its targets, or SUITE=end_to_end (ONLY="commit failover" for some figures, QUICK=1 for fewer repetitions).
 	@$(BIN)/python -m benchmarks $(SUITE) $(addprefix --only ,$(ONLY)) $(if $(QUICK),--quick)
 
-bench-peers: $(PYTHON_STAMP) ## Measure raftlog beside Kafka, JetStream, RabbitMQ and Redis (ONLY="kafka redis" for some, QUICK=1 for short rounds).
+bench-peers: $(PYTHON_STAMP) ## Measure raftlog beside Kafka, JetStream, RabbitMQ and Redis (ONLY="kafka redis" for some, QUICK=1 for short rounds, TLS=1 for Kafka with TLS).
 	@scripts/install-peers.sh $(ONLY) || echo "Not every peer is here: those are skipped." >&2
-	@$(BIN)/python -m benchmarks.peers $(ONLY) $(if $(QUICK),--quick)
+	@$(BIN)/python -m benchmarks.peers $(ONLY) $(if $(QUICK),--quick) $(if $(TLS),--tls)
 
 dashboards: install .tools/prometheus ## Run a cluster with load and Prometheus; check the alerts and every query of the dashboards (KEEP=1 goes on until Ctrl-C).
 	@$(BIN)/python scripts/write_metrics.py

@@ -1,12 +1,13 @@
 """The least that one acknowledged record costs in Python: the same messages by processes that do nothing else.
 
 A client, a leader and two followers move one record of 100 bytes after another, as raftlog does with three replicas and
-acks=all. Each is a process. raftlog runs beside them, in alternating rounds; its figures include the controller. Three
+acks=all. Each is a process. raftlog runs beside them, in alternating rounds; its figures include the controller. Four
 forms:
 
 - `sockets`: messages without content, over blocking sockets. Each replica writes the batch to a file.
 - `asyncio`: the same on asyncio's event loop and transports.
 - `http`: the same with HTTP heads, JSON and Arrow batches that are built, checked and read by the shortest code.
+- `tls`: `http` with TLS.
 
 `http` is a lower bound for a log in Python with this protocol: it has no second topic, client or partition, no index,
 time-out, limit, quota, metric or identity, and survives no fault.
@@ -24,7 +25,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import orjson
+import trustme
 
+from benchmarks.bare_node import AUTHORITY, CERTIFICATE, HOST
 from benchmarks.clusters import running
 from benchmarks.datapath import _cpu_s, _create
 from benchmarks.report import Effort, Figure, repeat
@@ -32,7 +35,7 @@ from benchmarks.trace import _pids, _roles, _send
 from raftlog.client import Producer
 
 _ROLES = ("leader", "follower", "follower", "client")
-FORMS = ("sockets", "asyncio", "http")
+FORMS = ("sockets", "asyncio", "http", "tls")
 _END_S = 10.0
 
 
@@ -60,6 +63,10 @@ class Bare:
 @contextmanager
 def bare(form: str, folder: Path, *, synced: bool) -> Iterator[Bare]:
     """Run the four processes with their files in `folder`."""
+    if form == "tls":
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(folder / AUTHORITY))
+        authority.issue_cert(HOST).private_key_and_cert_chain_pem.write_to_path(str(folder / CERTIFICATE))
     with ExitStack() as stack:
         processes, port = list[subprocess.Popen[str]](), ""
         for role in _ROLES:

@@ -1,8 +1,8 @@
 """One process of the suite `bare`: a client, a leader or a follower that does nothing but move one record.
 
-`python -m benchmarks.bare_node client|leader|follower sockets|asyncio|http [synced]`. A leader prints its port, which
-the others read from their stdin. A client then reads a count from each line, and prints the latencies of that many
-records in ms. The processes end once the client's stdin ends.
+`python -m benchmarks.bare_node client|leader|follower sockets|asyncio|http|tls [synced]`. A leader prints its port,
+which the others read from their stdin. A client then reads a count from each line, and prints the latencies of that
+many records in ms. The processes end once the client's stdin ends.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import os
 import select
 import socket
+import ssl
 import sys
 import tempfile
 import time
@@ -23,6 +24,9 @@ from benchmarks.bare_messages import FETCH, FETCHED, PRODUCE, PRODUCED, Blank, H
 _HELLO = {"client": b"c", "follower": b"f"}
 _FOLLOWERS = 2
 _READ_BYTES = 64 << 10
+CERTIFICATE, AUTHORITY = "node.pem", "ca.pem"
+"""Files in the working directory, for the form `tls`."""
+HOST = "localhost"
 Data = bytes | bytearray
 Handle = Callable[[Data], object]
 
@@ -155,38 +159,59 @@ class _Connection(asyncio.Protocol):
         self.lost.set_result(None)
 
 
-async def _connection(
-    sock: socket.socket, kind: int, messages: Messages, handle: Handle
-) -> tuple[asyncio.Transport, asyncio.Future[None]]:
-    sock.setblocking(False)
-    loop = asyncio.get_running_loop()
-    transport, protocol = await loop.create_connection(lambda: _Connection(kind, messages, handle), sock=sock)
-    return transport, protocol.lost
+class _Connector:
+    """Makes transports of connected sockets: with TLS if there is a certificate, which the leader shows."""
+
+    def __init__(self, *, tls: bool, is_leader: bool) -> None:
+        self._is_leader = is_leader
+        self._tls: ssl.SSLContext | None = None
+        if tls and is_leader:
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._tls.load_cert_chain(CERTIFICATE)
+        elif tls:
+            self._tls = ssl.create_default_context(cafile=AUTHORITY)
+
+    async def connection(
+        self, sock: socket.socket, kind: int, messages: Messages, handle: Handle
+    ) -> tuple[asyncio.Transport, asyncio.Future[None]]:
+        sock.setblocking(False)
+        loop = asyncio.get_running_loop()
+        protocol = _Connection(kind, messages, handle)
+        if self._is_leader:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, ssl=self._tls)
+        else:
+            name = None if self._tls is None else HOST
+            transport, _ = await loop.create_connection(
+                lambda: protocol, sock=sock, ssl=self._tls, server_hostname=name
+            )
+        return transport, protocol.lost
 
 
-async def _lead_async(leader: _Leader, followers: list[socket.socket], client: socket.socket) -> None:
+async def _lead_async(
+    connector: _Connector, leader: _Leader, followers: list[socket.socket], client: socket.socket
+) -> None:
     writes = list[Handle]()
     for peer in followers:
-        transport, _ = await _connection(peer, FETCH, leader.messages, leader.fetched)
+        transport, _ = await connector.connection(peer, FETCH, leader.messages, leader.fetched)
         leader.followers.append(transport.write)
     receive = lambda data: leader.produced(data, writes[0])  # noqa: E731
-    transport, lost = await _connection(client, PRODUCE, leader.messages, receive)
+    transport, lost = await connector.connection(client, PRODUCE, leader.messages, receive)
     writes.append(transport.write)
     await lost
 
 
-async def _follow_async(replica: _Replica, sock: socket.socket) -> None:
+async def _follow_async(connector: _Connector, replica: _Replica, sock: socket.socket) -> None:
     writes = list[Handle]()
     receive = lambda data: replica.follow(data, writes[0])  # noqa: E731
-    transport, lost = await _connection(sock, FETCHED, replica.messages, receive)
+    transport, lost = await connector.connection(sock, FETCHED, replica.messages, receive)
     writes.append(transport.write)
     await lost
 
 
-async def _send_async(messages: Messages, sock: socket.socket) -> None:
+async def _send_async(connector: _Connector, messages: Messages, sock: socket.socket) -> None:
     waiting: list[asyncio.Future[int]] = []
     receive = lambda data: waiting.pop().set_result(messages.offset(data))  # noqa: E731
-    transport, _ = await _connection(sock, PRODUCED, messages, receive)
+    transport, _ = await connector.connection(sock, PRODUCED, messages, receive)
     loop = asyncio.get_running_loop()
     while line := await asyncio.to_thread(sys.stdin.readline):
         times = []
@@ -207,20 +232,21 @@ def _print(value: object) -> None:
 
 def main(role: str, form: str, *, synced: bool) -> None:
     """Run one process until the client's stdin ends."""
-    is_async, messages = form != "sockets", Http() if form == "http" else Blank()
+    is_async, messages = form != "sockets", Http() if form in ("http", "tls") else Blank()
+    connector = _Connector(tls=form == "tls", is_leader=role == "leader")
     if role == "leader":
         with socket.create_server(("127.0.0.1", 0)) as listening:
             _print(listening.getsockname()[1])
             followers, client = _accept(listening)
         leader = _Leader(messages, synced=synced)
-        asyncio.run(_lead_async(leader, followers, client)) if is_async else _lead(leader, followers, client)
+        asyncio.run(_lead_async(connector, leader, followers, client)) if is_async else _lead(leader, followers, client)
         return
     sock = _connect(int(sys.stdin.readline()), role)
     if role == "client":
-        asyncio.run(_send_async(messages, sock)) if is_async else _send(messages, sock)
+        asyncio.run(_send_async(connector, messages, sock)) if is_async else _send(messages, sock)
     else:
         replica = _Replica(messages, synced=synced)
-        asyncio.run(_follow_async(replica, sock)) if is_async else _follow(replica, sock)
+        asyncio.run(_follow_async(connector, replica, sock)) if is_async else _follow(replica, sock)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from raftlog.broker.controller_channel import ControllerChannel
 from raftlog.cli.local_cluster import LocalCluster
+from raftlog.cli.security import secure
 from raftlog.errors import InvalidRequestError, RaftlogError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.image_codec import image_from_plain
@@ -27,6 +28,7 @@ from raftlog.wire.metadata import ControllerInfo, CreateTopicRequest
 _HEARTBEAT_S = 0.5
 _FIRST_ATTEMPT_MS = 10_000
 _POLL_S = 0.005
+_USER = "bench"
 FAKES = 3
 FIRST_FAKE_ID = 11
 """Above the ids of a cluster's real brokers."""
@@ -38,6 +40,22 @@ class Controllers(LocalCluster):
     @property
     def names(self) -> list[str]:
         return self.controllers
+
+
+class Secured(LocalCluster):
+    """Requires TLS on every listener, and certificates or credentials."""
+
+    def start(self, *names: str) -> None:
+        secure(self, _USER)
+        super().start(*names)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that make a process a client of the super user."""
+        folder = self.data / "security"
+        users = folder / "users"
+        files = {"CA": folder / "ca.pem", "CERT": users / f"{_USER}.pem", "KEY": users / f"{_USER}.key"}
+        return {f"RAFTLOG_{name}_FILE": str(path) for name, path in files.items()}
 
 
 @contextmanager

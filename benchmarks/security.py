@@ -7,31 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from benchmarks.clusters import running
+from benchmarks.clusters import Secured, running
 from benchmarks.loads import Load, costs
 from benchmarks.report import Bound, Effort, Figure, repeat
+from benchmarks.tls_hop import FORMS, Hops
 from raftlog import blocking
 from raftlog.cli.local_cluster import LocalCluster
-from raftlog.cli.security import secure
 
 _USER, _PASSWORD = "bench", "a password of the benchmark"
 _KB = 1024
-
-
-class _Secured(LocalCluster):
-    """Requires TLS on every listener, and certificates or credentials."""
-
-    def start(self, *names: str) -> None:
-        secure(self, _USER)
-        super().start(*names)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The variables that make a process a client of the super user."""
-        folder = self.data / "security"
-        users = folder / "users"
-        files = {"CA": folder / "ca.pem", "CERT": users / f"{_USER}.pem", "KEY": users / f"{_USER}.key"}
-        return {f"RAFTLOG_{name}_FILE": str(path) for name, path in files.items()}
+_HOPS = 3
+"""Of a record with three replicas: from the client to the leader, and to each follower."""
 
 
 class _Keyed(LocalCluster):
@@ -45,8 +31,8 @@ class _Keyed(LocalCluster):
 @contextmanager
 def _both(effort: Effort) -> Iterator[tuple[Load, Load]]:
     """Run a cluster in clear and one with TLS."""
-    with running() as plain, running(_Secured) as secured:
-        assert isinstance(secured, _Secured)
+    with running() as plain, running(Secured) as secured:
+        assert isinstance(secured, Secured)
         yield Load(plain, effort), Load(secured, effort, environment=secured.environment)
 
 
@@ -68,6 +54,36 @@ def produce(effort: Effort) -> list[Figure]:
     """Records of 1 KB that are acknowledged in a second."""
     with _both(effort) as loads:
         return _compared(effort, "tls_produce_1KB", loads, 0.85, work="produce", record_bytes=_KB)
+
+
+def limit(effort: Effort) -> list[Figure]:
+    """How much of plain throughput TLS can leave at most, while all cores are busy.
+
+    A record makes three hops: to the leader, and to two followers. Their encryption alone is added to what the plain
+    cluster spends for a megabyte of records of 1 KB (every process of it, and the client).
+    """
+    hops, turns = Hops(), effort.pick(7, quick=3)
+    with running() as cluster:
+        load, spent = Load(cluster, effort), list[float]()
+        hop: dict[str, list[float]] = {form: [] for form in FORMS}
+        for _ in repeat(turns, "limit"):
+            for form, samples in hop.items():
+                samples.append(hops.cpu_ms_per_mb(form, effort.pick(256, quick=64)))
+            cost = costs([load.run(work="produce", record_bytes=_KB)])
+            spent.append(1_000 * (cost["server_cpu_s_per_MB"] + cost["client_cpu_s_per_MB"]))
+    bounds = {
+        form: [
+            plain / (plain + _HOPS * (tls - clear))
+            for plain, tls, clear in zip(spent, hop[form], hop["clear"], strict=True)
+        ]
+        for form in FORMS
+        if form != "clear"
+    }
+    return [
+        *(Figure(name=f"{form}_hop_cpu_ms_per_MB", samples=samples, better="less") for form, samples in hop.items()),
+        Figure(name="plain_produce_1KB_cpu_ms_per_MB", samples=spent, better="less"),
+        *(Figure(name=f"most_of_plain_with_{form}", samples=samples) for form, samples in bounds.items()),
+    ]
 
 
 def consume(effort: Effort) -> list[Figure]:
@@ -113,4 +129,4 @@ def credentials(effort: Effort) -> list[Figure]:
         return _compared(effort, "credentials_produce_16KB", loads, 0.95, **job)
 
 
-FIGURES = {"produce": produce, "consume": consume, "latency": latency, "credentials": credentials}
+FIGURES = {"produce": produce, "limit": limit, "consume": consume, "latency": latency, "credentials": credentials}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -24,10 +25,14 @@ class AioKafka(Driver):
     }
 
     async def open(self) -> None:
-        self._admin = AIOKafkaAdminClient(bootstrap_servers=self.job.bootstrap)
+        self._common: dict[str, Any] = {"bootstrap_servers": self.job.bootstrap}
+        if (ca_file := self.job.options.get("ca_file")) is not None:
+            context = ssl.create_default_context(cafile=ca_file)
+            self._common |= {"security_protocol": "SSL", "ssl_context": context}
+        self._admin = AIOKafkaAdminClient(**self._common)
         await self._admin.start()
         settings = {**self.settings, "linger_ms": _LINGER_MS.get(self.job.work, self.settings["linger_ms"])}
-        self._producer = aiokafka.AIOKafkaProducer(bootstrap_servers=self.job.bootstrap, **settings)
+        self._producer = aiokafka.AIOKafkaProducer(**self._common, **settings)
         await self._producer.start()
 
     async def create(self) -> None:
@@ -56,7 +61,7 @@ class AioKafka(Driver):
     async def receive(self) -> AsyncGenerator[int, None]:
         consumer = aiokafka.AIOKafkaConsumer(
             self.job.topic,
-            bootstrap_servers=self.job.bootstrap,
+            **self._common,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             max_partition_fetch_bytes=4 << 20,

@@ -31,8 +31,10 @@ class Confluent(Driver):
         self._failed = 0
         self._producer: Any = None
         self._consumer: Any = None
-        self._servers = self.job.bootstrap.replace("http://", "")
-        self._admin = AdminClient({"bootstrap.servers": self._servers})
+        self._common = {"bootstrap.servers": self.job.bootstrap.replace("http://", "")}
+        if (ca_file := self.job.options.get("ca_file")) is not None:
+            self._common |= {"security.protocol": "SSL", "ssl.ca.location": ca_file, "broker.address.family": "v4"}
+        self._admin = AdminClient(self._common)
 
     async def create(self) -> None:
         config = {"flush.messages": "1"} if self.job.durable else {}
@@ -46,7 +48,7 @@ class Confluent(Driver):
 
     def _connect(self, **more: object) -> Any:
         if self._producer is None:
-            base = {"bootstrap.servers": self._servers, **self.settings, **more}
+            base = {**self._common, **self.settings, **more}
             self._producer = confluent_kafka.Producer({**base, **self.job.options.get("producer", {})})
         return self._producer
 
@@ -104,7 +106,7 @@ class Confluent(Driver):
     async def receive(self) -> AsyncGenerator[int, None]:
         self._consumer = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": self._servers,
+                **self._common,
                 "group.id": "benchmark",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",

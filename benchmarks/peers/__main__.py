@@ -26,7 +26,7 @@ def main() -> int:
     # An orderly exit stops the servers and removes their data.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     _warn_when_busy()
-    servers, skipped = _present(options.peers or list(SERVERS))
+    servers, skipped = _present(options.peers)
     plan = _plan(options)
     Path("build").mkdir(exist_ok=True)
     machine = _page_cache()
@@ -54,26 +54,35 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="how often everything is measured (5)")
     parser.add_argument("--seconds", type=float, help="how long a trial sends or reads at most (4)")
     parser.add_argument("--partitions", type=int, default=1, help="of a topic, for Kafka and raftlog (1)")
+    parser.add_argument("--tls", action="store_true", help="TLS on every connection, for Kafka and raftlog")
     parser.add_argument("--work", action="append", choices=[work.name for work in WORKS], help="may be repeated")
     parser.add_argument("--durability", action="append", choices=list(DURABILITIES.values()), help="may be repeated")
     options = parser.parse_args()
     if unknown := [name for name in options.peers if name not in SERVERS]:
         parser.error(f"no peer is named {unknown[0]!r}; peers: {', '.join(SERVERS)}")
+    options.peers = options.peers or [name for name, cls in SERVERS.items() if cls.can_encrypt or not options.tls]
+    if options.tls and (plain := [name for name in options.peers if not SERVERS[name].can_encrypt]):
+        parser.error(f"--tls: {plain[0]} is measured in clear only")
     options.durability = options.durability or list(DURABILITIES.values())
     return options
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    chosen = {"raftlog", *(options.peers or SERVERS)}
+    chosen = {"raftlog", *options.peers}
     return Plan(
         works=[work for work in WORKS if not options.work or work.name in options.work],
-        contestants=[contestant for contestant in CONTESTANTS if contestant.server in chosen],
+        contestants=[
+            contestant
+            for contestant in CONTESTANTS
+            if contestant.server in chosen and (contestant.has_certificate or not options.tls)
+        ],
         rounds=options.rounds or (1 if options.quick else 5),
         warmup_rounds=1,
         seconds=options.seconds or (1.5 if options.quick else 4.0),
         warmup_s=0.5 if options.quick else 1.0,
         partitions=options.partitions,
         max_bytes=(128 if options.quick else 512) << 20,
+        tls=options.tls,
     )
 
 

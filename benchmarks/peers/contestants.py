@@ -51,6 +51,11 @@ class Contestant:
     works: frozenset[str] = frozenset({"produce", "latency", "consume"})
     options: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def has_certificate(self) -> bool:
+        """Whether it can use its server with TLS: raftlog asks clients for certificates."""
+        return self.server != RAFTLOG or self.driver == "raftlog_client"
+
     def does(self, work: Work, *, durable: bool) -> bool:
         if durable and (not work.durable or self.server in NEVER_SYNCS):
             return False
@@ -102,3 +107,8 @@ def _goals() -> tuple[Goal, ...]:
 
 
 GOALS = _goals()
+TLS_GOALS = tuple(
+    Goal(work=work, peer=CONFLUENT, times=1)
+    for work in ("produce_100B", "produce_1KB", "consume_100B", "consume_1KB", "latency_1000_per_s")
+)
+"""Ahead of Kafka with its TLS."""

@@ -7,6 +7,9 @@ import shutil
 import uuid
 from pathlib import Path
 
+import trustme
+from cryptography.hazmat.primitives import serialization
+
 from benchmarks.peers.server import LOOPBACK, NODES, TOOLS, Server, free_ports, listens
 
 _LIBS = TOOLS / "kafka" / "libs"
@@ -35,8 +38,13 @@ _LOG4J = """
 """
 
 
+_HOST = "localhost"
+"""In certificates, and so in the addresses of brokers with TLS."""
+
+
 class Kafka(Server):
     name = "kafka"
+    can_encrypt = True
 
     @classmethod
     def missing(cls) -> str | None:
@@ -51,7 +59,15 @@ class Kafka(Server):
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{LOOPBACK}:{port}" for port in self._client_ports)
+        return ",".join(f"{self._host}:{port}" for port in self._client_ports)
+
+    @property
+    def _host(self) -> str:
+        return _HOST if self.tls else LOOPBACK
+
+    @property
+    def client_options(self) -> dict[str, str]:
+        return {"ca_file": str(self.folder / "ca.pem")} if self.tls else {}
 
     @property
     def settings(self) -> dict[str, object]:
@@ -61,11 +77,14 @@ class Kafka(Server):
             "nodes": f"{NODES} (broker and controller each)",
             "jvm": " ".join((*_HEAP, *_JVM)),
             **_SETTINGS,
+            "TLS": "on every listener" if self.tls else "none",
             "sync": "topic setting flush.messages=1" if self.durable else "none before acknowledging (default)",
         }
 
     def start(self) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if self.tls:
+            self._write_certificates()
         logging = self.folder / "log4j2.xml"
         logging.write_text(_LOG4J)
         java = ["java", *_HEAP, *_JVM, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{_LIBS}/*"]
@@ -76,18 +95,39 @@ class Kafka(Server):
             self.launch(f"node-{number}", [*java, "kafka.Kafka", self.folder / f"node-{number}.properties"])
         self.wait_until(lambda: all(map(listens, self._client_ports)), "listening")
 
+    def _write_certificates(self) -> None:
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(self.folder / "ca.pem"))
+        issued = authority.issue_cert(_HOST)
+        key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), password=None)
+        form = serialization.PrivateFormat.PKCS8  # The only one that Kafka reads.
+        pem = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+        chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+        (self.folder / "node.pem").write_bytes(pem + chain)
+
+    def _tls_settings(self) -> dict[str, object]:
+        """Return where certificates are (KIP-651)."""
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.folder / "node.pem",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.folder / "ca.pem",
+        }
+
     def _write_properties(self, number: int) -> Path:
-        voters = ",".join(f"{n}@{LOOPBACK}:{port}" for n, port in enumerate(self._controller_ports))
-        client = f"PLAINTEXT://{LOOPBACK}:{self._client_ports[number]}"
+        voters = ",".join(f"{n}@{self._host}:{port}" for n, port in enumerate(self._controller_ports))
+        protocol = "SSL" if self.tls else "PLAINTEXT"
+        client = f"CLIENT://{self._host}:{self._client_ports[number]}"
         own = {
             "process.roles": "broker,controller",
             "node.id": number,
             "controller.quorum.voters": voters,
-            "listeners": f"{client},CONTROLLER://{LOOPBACK}:{self._controller_ports[number]}",
+            "listeners": f"{client},CONTROLLER://{self._host}:{self._controller_ports[number]}",
             "advertised.listeners": client,
             "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "inter.broker.listener.name": "CLIENT",
+            "listener.security.protocol.map": f"CONTROLLER:{protocol},CLIENT:{protocol}",
+            **(self._tls_settings() if self.tls else {}),
             "log.dirs": self.folder / f"node-{number}",
         }
         path = self.folder / f"node-{number}.properties"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 from unittest import mock
 
+from benchmarks.clusters import Secured
 from benchmarks.peers.server import NODES, Server
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.version import VERSION
@@ -18,11 +19,16 @@ FAST = Path(".tools/fast").resolve()
 
 class Raftlog(Server):
     name = "raftlog"
+    can_encrypt = True
     python: ClassVar[Path] = Path(sys.executable)
 
     def __init__(self, folder: Path, *, durable: bool) -> None:
         super().__init__(folder, durable=durable)
         self._cluster: LocalCluster | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return self._cluster.environment if isinstance(self._cluster, Secured) else {}
 
     @classmethod
     def missing(cls) -> str | None:
@@ -42,6 +48,7 @@ class Raftlog(Server):
             "event loop of the nodes": "uvloop (raftlog[fast])" if FAST.is_dir() else "asyncio",
             "congestion control": "reno on loopback, as raftlog always sets; everybody else has the machine's",
             "topic setting flush": flush,
+            "TLS": "required everywhere, with access rules and a client's certificate" if self.tls else "none",
         }
 
     @property
@@ -51,7 +58,8 @@ class Raftlog(Server):
         return [pid for pid in found if pid is not None]
 
     def start(self) -> None:
-        self._cluster = LocalCluster(self.folder, port=0, controllers=NODES, brokers=NODES)
+        cluster = Secured if self.tls else LocalCluster
+        self._cluster = cluster(self.folder, port=0, controllers=NODES, brokers=NODES)
         path = os.pathsep.join(filter(None, (str(FAST), os.environ.get("PYTHONPATH"))))
         with mock.patch.dict(os.environ, PYTHONPATH=path):
             self._cluster.__enter__()

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from rich.table import Table as RichTable
 
-from benchmarks.peers.contestants import WORKS, Work
+from benchmarks.peers.contestants import GOALS, TLS_GOALS, WORKS, Work
 from benchmarks.peers.trials import Plan, Table
 from benchmarks.peers.verdict import DURABILITIES, Row, goals, rows
 from benchmarks.plot import Bar, Chart, page
@@ -31,7 +31,7 @@ def conclude(plan: Plan, tables: Mapping[bool, Table], skipped: Mapping[str, str
     Args:
         machine: the measurements of the machine.
     """
-    judged = goals(tables)
+    judged = goals(tables, TLS_GOALS if plan.tls else GOALS)
     for durable, table in tables.items():
         for work in WORKS:
             if found := rows(table, work):
@@ -73,7 +73,9 @@ def _summary(
         "errors": errors,
         "figures": figures,
         "goals_detail": judged,
-        "plan": {name: getattr(plan, name) for name in ("rounds", "seconds", "warmup_s", "partitions", "max_bytes")},
+        "plan": {
+            name: getattr(plan, name) for name in ("rounds", "seconds", "warmup_s", "partitions", "max_bytes", "tls")
+        },
         "machine": {**_machine(), **machine},
         "servers": {DURABILITIES[durable]: table.servers for durable, table in tables.items()},
         "clients": _clients(tables),

@@ -32,10 +32,14 @@ class Server(ABC):
     name: ClassVar[str]
     python: ClassVar[Path] = TOOLS / "peers-venv" / "bin" / "python"
     """Runs the system's clients."""
+    can_encrypt: ClassVar[bool] = False
+    """It can run with `tls`."""
 
     def __init__(self, folder: Path, *, durable: bool) -> None:
         self.folder = folder.absolute()
         self.durable = durable
+        self.tls = False
+        """Set before the start: TLS on every connection, to clients and between servers."""
         self._processes: list[tuple[subprocess.Popen[bytes], Path]] = []
 
     @classmethod
@@ -52,6 +56,16 @@ class Server(ABC):
     @abstractmethod
     def settings(self) -> dict[str, object]:
         """Its version, and the settings that differ from the system's defaults, for the report."""
+
+    @property
+    def client_options(self) -> dict[str, str]:
+        """Options of its drivers."""
+        return {}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables of its drivers."""
+        return {}
 
     @property
     def pids(self) -> list[int]:

@@ -42,6 +42,7 @@ class Plan:
     warmup_s: float
     partitions: int
     max_bytes: int
+    tls: bool = False
 
 
 @dataclass(slots=True)
@@ -86,7 +87,9 @@ class Trials:
         for name, cls in self._classes.items():
             self._say(f"starting {name}")
             try:
-                self._servers[name] = stack.enter_context(cls(self._folder / name, durable=self._durable))
+                server = cls(self._folder / name, durable=self._durable)
+                server.tls = self._plan.tls
+                self._servers[name] = stack.enter_context(server)
             except (PeerError, OSError) as error:
                 self._fail(f"{name} does not start: {error}")
             else:
@@ -135,16 +138,28 @@ class Trials:
             max_bytes=plan.max_bytes,
             durable=self._durable,
             server_pids=tuple(server.pids),
-            options=contestant.options,
+            options={**contestant.options, **server.client_options},
             **{"seconds": plan.seconds, "warmup_s": plan.warmup_s, **task.job, **more},
         )
 
     def _run(self, contestant: Contestant, job: Job) -> dict[str, Any] | None:
-        python = self._servers[contestant.server].python
-        command = [str(python), "-m", f"benchmarks.drivers.{contestant.driver}", json.dumps(dataclasses.asdict(job))]
+        server = self._servers[contestant.server]
+        command = [
+            str(server.python),
+            "-m",
+            f"benchmarks.drivers.{contestant.driver}",
+            json.dumps(dataclasses.asdict(job)),
+        ]
         timeout_s = job.seconds + job.warmup_s + _TRIAL_GRACE_S
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+                env={**os.environ, **server.environment},
+            )
         except subprocess.TimeoutExpired:
             self._fail(f"{contestant.name} did not finish its {job.work} job within {timeout_s:g} s")
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,9 +48,9 @@ def rows(table: Table, work: Work) -> list[Row]:
     ]
 
 
-def goals(tables: Mapping[bool, Table]) -> list[dict[str, Any]]:
+def goals(tables: Mapping[bool, Table], wanted: Sequence[Goal] = GOALS) -> list[dict[str, Any]]:
     """Return for every goal whether it is reached; None if it was not measured."""
-    return [_judge(goal, tables) for goal in GOALS]
+    return [_judge(goal, tables) for goal in wanted]
 
 
 def _judge(goal: Goal, tables: Mapping[bool, Table]) -> dict[str, Any]:

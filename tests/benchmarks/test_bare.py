@@ -15,7 +15,7 @@ def written(processes: Bare) -> list[int]:
     return [int(text.split("wchar: ")[1].split()[0]) for text in lines]
 
 
-@pytest.mark.parametrize(("form", "synced"), list(zip(FORMS, (False, True, False), strict=True)))
+@pytest.mark.parametrize(("form", "synced"), list(zip(FORMS, (False, True, False, True), strict=True)))
 def test_three_replicas_write_each_record(tmp_path: Path, form: str, synced: bool):
     with bare(form, tmp_path, synced=synced) as processes:
         before = written(processes)

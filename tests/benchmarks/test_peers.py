@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers import __main__ as command
-from benchmarks.peers.contestants import CONFLUENT, GOALS, RAFTLOG, SERVERS, WORKS
+from benchmarks.peers.contestants import CONFLUENT, GOALS, RAFTLOG, SERVERS, TLS_GOALS, WORKS
 from benchmarks.peers.server import PeerError, Server, free_ports, listens
 from benchmarks.peers.trials import Table
 from benchmarks.peers.verdict import goals, rows
@@ -70,6 +70,21 @@ def test_a_peer_that_is_not_installed_is_skipped_loudly(
     assert list(servers) == ["raftlog"]
     assert skipped == {"kafka": "no Kafka in .tools"}
     assert "SKIPPED kafka" in capsys.readouterr().err
+
+
+def test_tls_is_measured_where_it_can_be(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr("sys.argv", ["peers", "--tls"])
+    options = command._options()
+    assert options.peers == ["raftlog", "kafka"]
+    names = [contestant.name for contestant in command._plan(options).contestants]
+    assert RAFTLOG in names
+    assert CONFLUENT in names
+    assert "raftlog + confluent-kafka" not in names
+    assert {goal.peer for goal in TLS_GOALS} <= {*names}
+    monkeypatch.setattr("sys.argv", ["peers", "--tls", "redis"])
+    with pytest.raises(SystemExit):
+        command._options()
+    assert "--tls: redis is measured in clear only" in capsys.readouterr().err
 
 
 class Sleepers(Server):
