@@ -71,13 +71,16 @@ def limit(effort: Effort) -> list[Figure]:
                 samples.append(hops.cpu_ms_per_mb(form, effort.pick(256, quick=64)))
             cost = costs([load.run(work="produce", record_bytes=_KB)])
             spent.append(1_000 * (cost["server_cpu_s_per_MB"] + cost["client_cpu_s_per_MB"]))
+    added = {
+        "memory": hop["memory"],
+        **{
+            form: [tls - clear for tls, clear in zip(hop[form], hop["clear"], strict=True)]
+            for form in ("fd", "asyncio")
+        },
+    }
     bounds = {
-        form: [
-            plain / (plain + _HOPS * (tls - clear))
-            for plain, tls, clear in zip(spent, hop[form], hop["clear"], strict=True)
-        ]
-        for form in FORMS
-        if form != "clear"
+        form: [plain / (plain + _HOPS * more) for plain, more in zip(spent, samples, strict=True)]
+        for form, samples in added.items()
     }
     return [
         *(Figure(name=f"{form}_hop_cpu_ms_per_MB", samples=samples, better="less") for form, samples in hop.items()),

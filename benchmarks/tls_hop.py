@@ -1,7 +1,8 @@
 """What one hop of a megabyte costs of the CPU, in clear and with TLS: sender and receiver together, over loopback.
 
 - `clear`: blocking sockets.
-- `fd`: OpenSSL on the same sockets: the least that Python's `ssl` needs.
+- `memory`: OpenSSL in memory, without any socket: encrypted, and decrypted again. It is the least that TLS adds.
+- `fd`: OpenSSL on the sockets, with a system call for each TLS record of 16 KiB.
 - `asyncio`: transports of asyncio's loop with TLS, which nodes use (docs/adr/0039).
 
 Nothing is parsed, checked, copied or written: a log in Python that encrypts cannot take less.
@@ -15,10 +16,11 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import trustme
 
-FORMS = ("clear", "fd", "asyncio")
+FORMS = ("clear", "memory", "fd", "asyncio")
 _PIECE = bytes(128 << 10)
 """As large as those of nodes (`transport/socket_writer.py`)."""
 _HOST = "localhost"
@@ -39,10 +41,26 @@ class Hops:
         pieces = megabytes * (1 << 20) // len(_PIECE)
         run: Callable[[int], float] = {
             "clear": lambda count: self._over_sockets(count, tls=False),
+            "memory": self._in_memory,
             "fd": lambda count: self._over_sockets(count, tls=True),
             "asyncio": lambda count: asyncio.run(self._over_asyncio(count)),
         }[form]
         return run(pieces) * 1_000 / megabytes
+
+    def _in_memory(self, pieces: int) -> float:
+        there, back, buffer = ssl.MemoryBIO(), ssl.MemoryBIO(), bytearray(len(_PIECE))
+        sender = self._client.wrap_bio(back, there, server_hostname=_HOST)
+        receiver = self._server.wrap_bio(there, back, server_side=True)
+        for end in (sender, receiver, sender, receiver):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+        began = time.process_time()
+        for _ in range(pieces):
+            sender.write(_PIECE)
+            left = len(_PIECE)
+            while left:
+                left -= receiver.read(left, buffer)
+        return time.process_time() - began
 
     def _over_sockets(self, pieces: int, *, tls: bool) -> float:
         with socket.create_server(("127.0.0.1", 0)) as listening:
