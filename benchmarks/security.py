@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from raftlog.cli.local_cluster import LocalCluster
 
 _USER, _PASSWORD = "bench", "a password of the benchmark"
 _KB = 1024
+_FILLED = "filled"
 _HOPS = 3
 """Of a record with three replicas: from the client to the leader, and to each follower."""
 
@@ -59,18 +60,22 @@ def produce(effort: Effort) -> list[Figure]:
 def limit(effort: Effort) -> list[Figure]:
     """How much of plain throughput TLS can leave at most, while all cores are busy.
 
-    A record makes three hops: to the leader, and to two followers. Their encryption alone is added to what the plain
-    cluster spends for a megabyte of records of 1 KB (every process of it, and the client).
+    A produced record makes three hops: to the leader, and to two followers. Their encryption alone is added to what the
+    plain cluster spends for a megabyte of records of 1 KB (every process of it, and the client). A consumer is the
+    slowest part of its path: to what it spends in clear, decryption alone is added.
     """
     hops, turns = Hops(), effort.pick(7, quick=3)
     with running() as cluster:
-        load, spent = Load(cluster, effort), list[float]()
+        load, spent, consumers = Load(cluster, effort), list[float](), list[float]()
+        records = _fill([load])
         hop: dict[str, list[float]] = {form: [] for form in FORMS}
         for _ in repeat(turns, "limit"):
             for form, samples in hop.items():
                 samples.append(hops.cpu_ms_per_mb(form, effort.pick(256, quick=64)))
             cost = costs([load.run(work="produce", record_bytes=_KB)])
             spent.append(1_000 * (cost["server_cpu_s_per_MB"] + cost["client_cpu_s_per_MB"]))
+            cost = costs([load.run(**_reading(records))])
+            consumers.append(1_000 * cost["client_cpu_s_per_MB"])
     added = {
         "memory": hop["memory"],
         **{
@@ -85,24 +90,37 @@ def limit(effort: Effort) -> list[Figure]:
     return [
         *(Figure(name=f"{form}_hop_cpu_ms_per_MB", samples=samples, better="less") for form, samples in hop.items()),
         Figure(name="plain_produce_1KB_cpu_ms_per_MB", samples=spent, better="less"),
-        *(Figure(name=f"most_of_plain_with_{form}", samples=samples) for form, samples in bounds.items()),
+        *(Figure(name=f"most_of_plain_produced_with_{form}", samples=samples) for form, samples in bounds.items()),
+        Figure(name="plain_consumer_1KB_cpu_ms_per_MB", samples=consumers, better="less"),
+        Figure(
+            name="most_of_plain_consumed",
+            samples=[plain / (plain + more) for plain, more in zip(consumers, hop["decrypt"], strict=True)],
+        ),
     ]
 
 
 def consume(effort: Effort) -> list[Figure]:
     """Records of 1 KB that are read in a second, as Arrow."""
     with _both(effort) as loads:
-        seconds = 4.0 if effort.quick else 10.0
-        job: dict[str, Any] = {
-            "work": "fill",
-            "topic": "filled",
-            "seconds": seconds,
-            "warmup_s": 0.0,
-            "record_bytes": _KB,
-        }
-        records = min(load.run(**job)["records"] for load in loads)
-        reading: dict[str, Any] = {"work": "consume", "topic": "filled", "records": records, "record_bytes": _KB}
-        return _compared(effort, "tls_consume_1KB", loads, 0.5, **reading, options={"arrow": True})
+        return _compared(effort, "tls_consume_1KB", loads, 0.5, **_reading(_fill(loads)))
+
+
+def _fill(loads: Sequence[Load]) -> int:
+    """Write a topic to each cluster; return how many records each has at least."""
+    seconds = 4.0 if loads[0].effort.quick else 10.0
+    job: dict[str, Any] = {"work": "fill", "topic": _FILLED, "seconds": seconds, "warmup_s": 0.0, "record_bytes": _KB}
+    return min(int(load.run(**job)["records"]) for load in loads)
+
+
+def _reading(records: int) -> dict[str, Any]:
+    """Return the job of a consumer of that topic."""
+    return {
+        "work": "consume",
+        "topic": _FILLED,
+        "records": records,
+        "record_bytes": _KB,
+        "options": {"arrow": True},
+    }
 
 
 def latency(effort: Effort) -> list[Figure]:
