@@ -19,6 +19,7 @@ from chaos.site import BrokenPromiseError
 from chaos.stranger import FETCH_BYTES, LARGE, LARGE_PARTITIONS
 from chaos.workload import CRASHED
 from raftlog.errors import RaftlogError
+from raftlog.tls import TlsFiles, client_context
 from raftlog.transport import HttpSession
 from raftlog.wire import paths
 from raftlog.wire.metadata import BrokersResponse
@@ -140,10 +141,12 @@ async def _make_large(run: Run) -> None:
 
 async def _require_large_answers(run: Run) -> None:
     """Fetch as many records as one answer may have: a broker must have memory for them, whatever attackers hold."""
+    own = raftlog.Security.from_environment()
+    files = TlsFiles(cert_file=own.cert_file, key_file=own.key_file, ca_file=own.ca_file)
+    tls = client_context(files) if own.ca_file else None
     for broker in [run.cluster.nodes.node(name).public for name in run.brokers] * 3:
-        if broker is None or broker.tls:
-            continue
-        reader, writer = await asyncio.open_connection(broker.host, broker.port)
+        assert broker is not None
+        reader, writer = await asyncio.open_connection(broker.host, broker.port, ssl=tls)
         try:
             writer.write(FETCH_BYTES)
             async with asyncio.timeout(LARGE_ANSWER_S):
