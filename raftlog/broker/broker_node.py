@@ -373,6 +373,8 @@ class BrokerNode:
 
     async def _apply(self, image: MetadataImage) -> None:
         """Apply a metadata image, unless it precedes this registration: it would revive old leaderships."""
+        # First, because it may take several turns: the broker can register again meanwhile.
+        assignments = await self._assignments.of(image) if self._has_other_replicas(image) else None
         own = image.brokers.get(self._config.node_id)
         if own is None or own.broker_epoch != self.replicas.local.broker_epoch:
             return
@@ -382,9 +384,9 @@ class BrokerNode:
         self._limit_connections(configs)
         for runtime in (self.groups.runtime, self.transactions.runtime):
             runtime.writes_short = image.feature_level >= SHORT_BATCHES
-        if self._has_other_replicas(image):
+        if assignments is not None:
             self.groups.know_topics(image)
-            await self.replicas.apply(await self._assignments.of(image), image.brokers, complete=True)
+            await self.replicas.apply(assignments, image.brokers, complete=True)
             self._replicas_open = True
             self.groups.on_image(image)
             self._applied = image

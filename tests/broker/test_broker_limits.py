@@ -320,3 +320,25 @@ async def test_groups_know_an_image_s_topics_before_its_logs_are_open(
         monkeypatch.setattr(node.replicas, "apply", applied)
         await node._on_image(image)
     assert known == [True]
+
+
+async def test_a_registration_while_assignments_are_made_voids_an_earlier_image(
+    config: NodeConfig, monkeypatch: pytest.MonkeyPatch
+):
+    """Many take several turns of the event loop; the leaderships in the image are those of the registration before."""
+    async with running(config) as (node, _):
+        node.replicas.local.broker_epoch = 7
+        registered: Any = {1: SimpleNamespace(broker_epoch=7)}
+        applied = list[object]()
+
+        async def made(_: MetadataImage) -> list[object]:
+            node.replicas.local.broker_epoch = 9
+            return []
+
+        async def apply(*arguments: object, complete: bool) -> None:
+            applied.append((arguments, complete))
+
+        monkeypatch.setattr(node._assignments, "of", made)
+        monkeypatch.setattr(node.replicas, "apply", apply)
+        await node._on_image(replace(MetadataImage(), brokers=registered, offset=5))
+    assert applied == []
