@@ -124,19 +124,17 @@ def _kind(idempotent: bool) -> str:
 
 KILLS = 10
 APART, MAX_APART_MS = "kills_at_most_apart_ms", 10
+PAIR_ATTEMPTS = 3
 
 
 async def failover(run: Run) -> None:
     """Kill a leader and the active controller within 10 ms, again and again; a leader alone; and stop a leader."""
     await run.warm_up()
-    kills = run.options.kills or KILLS
-    for number in range(kills):
-        await _fail_over(run, "leader and controller")
+    for number in range(run.options.kills or KILLS):
+        await _fail_over_both(run)
         await _fail_over(run, "leader")
         if number % 4 == 0:
             await _fail_over(run, "leader", hang=True)
-    if run.figures[APART] > MAX_APART_MS:
-        raise TimeoutError(f"this machine could not kill two processes within {MAX_APART_MS} ms")
     _require_within(run, "SIGKILL", "leader and controller", median_ms=1_000, p99_ms=2_000)
     _require_within(run, "SIGKILL", "leader", median_ms=1_000, p99_ms=2_000)
     _require_within(run, "SIGSTOP", "leader", median_ms=4_500, p99_ms=4_500)
@@ -152,7 +150,19 @@ def _require_within(run: Run, kind: str, target: str, *, median_ms: int, p99_ms:
         raise BrokenPromiseError(f"failover after {kind} x {target}: median {median} ms, p99 {slow} ms; {limits}")
 
 
-async def _fail_over(run: Run, target: str, *, hang: bool = False) -> None:
+async def _fail_over_both(run: Run) -> None:
+    """Kill a leader and the active controller; again if a busy machine took too long between the two signals."""
+    for _ in range(PAIR_ATTEMPTS):
+        apart_ms = await _fail_over(run, "leader and controller")
+        if apart_ms <= MAX_APART_MS:
+            run.figures[APART] = max(run.figures.get(APART, 0), round(apart_ms, 2))
+            return
+    raise TimeoutError(f"this machine could not kill two processes within {MAX_APART_MS} ms, {PAIR_ATTEMPTS} times")
+
+
+async def _fail_over(run: Run, target: str, *, hang: bool = False) -> float:
+    """Strike a partition's leader, wait for its successor, and heal; return the milliseconds between the kills."""
+    apart_ms = 0.0
     leader = await run.cluster.leader_of(run.topic, run.dice.randrange(run.workload.partitions))
     victims = [leader]
     if target != "leader" and run.watch.active_controller:
@@ -162,10 +172,10 @@ async def _fail_over(run: Run, target: str, *, hang: bool = False) -> None:
             await run.site.pause(victims)
         else:
             apart_ms = await run.cluster.kill(*victims)
-            run.figures[APART] = max(run.figures.get(APART, 0), round(apart_ms, 2))
         await run.until_acknowledged("last_failover_ms")
         await run.site.heal()
     await run.site.until_well()
+    return apart_ms
 
 
 async def paused_leader(run: Run) -> None:

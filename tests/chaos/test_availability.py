@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from chaos import stories
 from chaos.acknowledgements import Acknowledgements
 from chaos.client_kinds import ClientKind
 from chaos.history import Read, Send
@@ -138,3 +140,32 @@ def test_a_tail_that_stopped_is_named():
         "tail-1 has read partition 0 to 1 of 2",
         "tail-kafka has read partition 0 to 0 of 2",
     ]
+
+
+def killed_apart(monkeypatch: pytest.MonkeyPatch, *apart_ms: float) -> SimpleNamespace:
+    """Return a run whose pairs of processes are killed that many milliseconds apart, one after another."""
+    left = list(apart_ms)
+
+    async def fail_over(run: SimpleNamespace, target: str) -> float:
+        assert target == "leader and controller"
+        return left.pop(0)
+
+    monkeypatch.setattr(stories, "_fail_over", fail_over)
+    return SimpleNamespace(figures={}, left=left)
+
+
+async def test_a_pair_that_was_not_killed_together_is_killed_again(monkeypatch):
+    run = killed_apart(monkeypatch, 10.92, 0.4, 7.0)
+
+    await stories._fail_over_both(run)
+
+    assert run.figures == {stories.APART: 0.4}
+    assert run.left == [7.0]
+
+
+async def test_a_machine_that_never_kills_two_together_has_not_tried_the_promise(monkeypatch):
+    run = killed_apart(monkeypatch, 11.0, 12.0, 13.0, 0.1)
+
+    with pytest.raises(TimeoutError, match="could not kill two processes within 10 ms, 3 times"):
+        await stories._fail_over_both(run)
+    assert run.left == [0.1]
