@@ -89,8 +89,8 @@ class TlsContext:
     def __init__(self, files: TlsFiles, make: Callable[[TlsFiles], ssl.SSLContext]) -> None:
         self._files = files
         self._make = make
+        self._stamp = self._look()  # Before the files are read: what replaces them meanwhile is loaded later.
         self.current = make(files)
-        self._stamp = files.stamp()
         self._looked_s = time.monotonic()
 
     def fresh(self) -> ssl.SSLContext:
@@ -103,11 +103,11 @@ class TlsContext:
 
     def reload(self) -> bool:
         """Load files that have changed; return whether the context was replaced. May block for some ms."""
+        stamp = self._look()
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp  # Files that are missing, or cannot be used, are reported once.
         try:
-            stamp = self._files.stamp()
-            if stamp == self._stamp:
-                return False
-            self._stamp = stamp  # Files that cannot be used are reported once.
             self.current = self._make(self._files)
         except (OSError, ConfigError) as error:
             why = error.message if isinstance(error, ConfigError) else f"{error.filename}: {error.strerror}"
@@ -115,6 +115,13 @@ class TlsContext:
             return False
         _log.info("loaded the replaced TLS files %s", self._files.cert_file or self._files.ca_file)
         return True
+
+    def _look(self) -> Stamp | None:
+        """Return the stamp of the files; None: one of them is missing."""
+        try:
+            return self._files.stamp()
+        except OSError:
+            return None
 
 
 _VERIFY = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}

@@ -13,7 +13,7 @@ from raftlog.broker.lean.muting import peer_has_disconnected
 from raftlog.broker.quotas import LEAST_S, MUTE_S, QuotaGate, RefusedError, answer_limit
 from raftlog.broker.raw import MAX_ANSWER
 from raftlog.errors import InvalidRequestError, RetriableError
-from raftlog.security.guard import sender_of
+from raftlog.security.guard import OPEN, sender_of
 from raftlog.security.quotas import Buckets, Kind, Turn
 from raftlog.serving.admission import UNLIMITED, Handler, seconds_computed
 from raftlog.serving.connections import connection_of
@@ -59,7 +59,8 @@ class QuotaMiddleware:
         client_id = request.headers.get(media.CLIENT_ID, "")
         if client_id and not is_client_id(client_id):
             raise InvalidRequestError(f"{media.CLIENT_ID}: expected {EXPECTED}, received {client_id!r:.200}")
-        buckets = None if request.path in UNLIMITED else self.buckets_of(request)
+        # A login is of no user yet: all users' logins together must not have to share one quota.
+        buckets = None if request.path in UNLIMITED or request.get(OPEN) else self.buckets_of(request)
         response = await handler(request) if buckets is None else await self._limited(request, handler, buckets)
         if isinstance(response, StreamedResponse) and _kind(request) == "fetch":
             response.pace = _Pace(self, request)

@@ -1,6 +1,7 @@
 """What an audit log says: denials, administrative changes, logins, and sums of reads and writes. No input or output.
 
-- Changes are always written. Equal denials and logins of one interval are written once, and then as a number.
+- Changes are always written. Requests that changed nothing, and equal denials and logins of one interval, are written
+  once, and then as a number.
 - One sender gets `MAX_LINES` different lines in an interval, all together `MAX_KEPT`. The rest is a number. So a flood
   fills neither disk nor memory, and hides no change.
 - Lines hold names, never records, passwords or tokens.
@@ -23,7 +24,9 @@ MAX_KEPT = 5_000
 MAX_SENDERS = 5_000
 """Senders whose further lines are counted one by one; those of all others are counted together."""
 MAX_USES = 5_000
-"""Sums of reads and writes. When there are more, the oldest is written before the end of the interval."""
+"""Sums of reads and writes by topic in one interval. Further ones are counted by principal."""
+MAX_USES_OF_ONE = 1_000
+"""Of these, sums of one principal."""
 MAX_CREDENTIALS = 10_000
 """Credentials whose login was written. The oldest is forgotten first."""
 _MAX_ITEMS = 100
@@ -49,6 +52,29 @@ class _Kept:
     """Lines that were not written, by event."""
 
 
+@dataclass(slots=True)
+class _Uses:
+    """Allowed reads and writes of topics in one interval."""
+
+    sums: Counter[_Use] = field(default_factory=Counter)
+    topics: Counter[str] = field(default_factory=Counter)
+    """By principal, how many of the sums are its."""
+    more: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By principal and operation, requests that are in no sum; of senders beyond `MAX_SENDERS` without a principal."""
+
+    def add(self, use: _Use) -> None:
+        """Count a request. A principal that uses thousands of topics leaves room for those of others."""
+        principal, operation, _ = use
+        if use in self.sums:
+            self.sums[use] += 1
+        elif len(self.sums) < MAX_USES and self.topics[principal] < MAX_USES_OF_ONE:
+            self.sums[use] = 1
+            self.topics[principal] += 1
+        else:
+            key = (principal, operation)
+            self.more[key if key in self.more or len(self.more) < MAX_SENDERS else ("", operation)] += 1
+
+
 class AuditTrail:
     """Decides what is written. Call it from one thread only.
 
@@ -66,7 +92,7 @@ class AuditTrail:
         self._others = _Kept()
         self._lines = 0
         """The lines in `_kept`."""
-        self._uses: Counter[_Use] = Counter()
+        self._uses = _Uses()
         self._credentials: dict[tuple[object, ...], None] = {}
         self._begun = self._time()
 
@@ -88,26 +114,34 @@ class AuditTrail:
         *,
         outcome: Outcome,
         name: Mapping[str, str],
-        detail: Mapping[str, object],
+        command: object = None,
         reason: str = "",
         request_id: str = "",
         often: bool = False,
+        has_effect: bool = True,
     ) -> None:
         """Note an administrative change.
 
         Args:
-            often: an application may send it all the time, so equal ones of one interval are summed up.
             name: the variables of the path: what was changed.
-            detail: from `detail_of` its command.
+            command: its fields are shown, see `detail_of`.
+            often: an application may send it all the time, so those of the same topics are summed up.
+            has_effect: it changed something, or may have. All others are summed up: no right is needed to send them,
+                and the fields of the first one are shown.
         """
-        line = self._of_sender("change", sender) | {"resource": {key: value[:_MAX_TEXT] for key, value in name.items()}}
-        line |= {"detail": dict(detail)} if detail else {}
+        names = {key: value[:_MAX_TEXT] for key, value in name.items()}
+        line = self._of_sender("change", sender) | {"resource": names}
         line |= {"request_id": request_id[:128]} if request_id else {}
         line |= {"outcome": outcome} | ({"reason": reason[:_MAX_TEXT]} if reason else {})
-        if often:
-            self._sum_up(line, (sender.route, outcome, *(value[:_MAX_TEXT] for value in name.values())))
+        key = (sender.route, outcome, *names.values())
+        if not has_effect:
+            self._sum_up(line, key, lambda: _detail(command))
+        elif often:
+            line |= _detail(command)
+            # A reset of one topic must not vanish behind those of another.
+            self._sum_up(line, (*key, _topics(command)))
         else:
-            self._put(line)
+            self._put(line | _detail(command))
 
     def logged_in(self, principal: str, address: str, method: str, key: bytes = b"") -> None:
         """Note credentials that are seen for the first time.
@@ -131,11 +165,7 @@ class AuditTrail:
 
     def used(self, principal: str, operation: str, name: str) -> None:
         """Count an allowed read or write of a topic."""
-        key = (principal, operation, name[:_MAX_TEXT])
-        if key not in self._uses and len(self._uses) >= MAX_USES:
-            oldest = next(iter(self._uses))
-            self._put(_use(oldest, self._uses.pop(oldest), self._begun))
-        self._uses[key] += 1
+        self._uses.add((principal, operation, name[:_MAX_TEXT]))
 
     def end_interval(self) -> None:
         """Write the sums, and begin the next interval."""
@@ -145,15 +175,16 @@ class AuditTrail:
     def next_interval(self) -> Iterator[None]:
         """Begin the next interval now. Each step of what is returned writes one sum of the last one: there are many."""
         kept, uses, begun = [*self._kept.items(), (("", ""), self._others)], self._uses, self._begun
-        self._kept, self._others, self._uses = {}, _Kept(), Counter()
+        self._kept, self._others, self._uses = {}, _Kept(), _Uses()
         self._lines, self._begun = 0, self._time()
         return map(self._put, _sums(kept, uses, begun))
 
-    def _sum_up(self, line: Line, key: tuple[object, ...] = ()) -> None:
+    def _sum_up(self, line: Line, key: tuple[object, ...] = (), more: Callable[[], Line] = dict) -> None:
         """Write a line, if it is new in this interval and its sender has not written too many.
 
         Args:
             key: equal for equal lines; empty: all of the line.
+            more: returns what is written with the line the first time.
         """
         source = (str(line["principal"]), str(line["address"]))
         kept = self._kept.get(source)
@@ -168,7 +199,7 @@ class AuditTrail:
         elif len(kept.repeats) < MAX_LINES and self._lines < MAX_KEPT:
             kept.repeats[key] = line, 0
             self._lines += 1
-            self._put(line)
+            self._put(line | more())
         else:
             kept.more[str(line["event"])] += 1
 
@@ -183,7 +214,7 @@ class AuditTrail:
         return datetime.fromtimestamp(self._wall_us() / 1e6, UTC).isoformat(timespec="milliseconds")
 
 
-def _sums(kept: Iterable[tuple[_Source, _Kept]], uses: Mapping[_Use, int], begun: str) -> Iterator[Line]:
+def _sums(kept: Iterable[tuple[_Source, _Kept]], uses: _Uses, begun: str) -> Iterator[Line]:
     """Yield the lines at the end of an interval."""
     for (principal, address), one in kept:
         for line, count in one.repeats.values():
@@ -191,18 +222,30 @@ def _sums(kept: Iterable[tuple[_Source, _Kept]], uses: Mapping[_Use, int], begun
                 yield line | {"since": begun, "repeated": count}
         for event, count in one.more.items():
             yield {"event": event, "principal": principal, "address": address, "since": begun, "more": count}
-    for use, count in uses.items():
-        yield _use(use, count, begun)
-
-
-def _use(use: _Use, count: int, begun: str) -> Line:
-    principal, operation, name = use
-    line: Line = {"event": "use", "principal": principal, **_resource(operation, "topic", name)}
-    return line | {"outcome": "allowed", "since": begun, "requests": count}
+    for (principal, operation, name), count in uses.sums.items():
+        used = {"event": "use", "principal": principal, **_resource(operation, "topic", name), "outcome": "allowed"}
+        yield used | {"since": begun, "requests": count}
+    for (principal, operation), count in uses.more.items():
+        used = {"event": "use", "principal": principal, "operation": operation, "resource": "topic"}
+        yield used | {"outcome": "allowed", "since": begun, "more": count}
 
 
 def _resource(operation: str, resource: str, name: str) -> Line:
     return {"operation": operation, "resource": resource, "name": name[:_MAX_TEXT]}
+
+
+def _detail(command: object) -> Line:
+    detail = detail_of(command)
+    return {"detail": detail} if detail else {}
+
+
+def _topics(command: object) -> int:
+    """Return a number that is equal for offsets of the same topics, and for other commands if they are equal."""
+    entries = getattr(command, "offsets", ()) or getattr(command, "topics", ())
+    if not entries:
+        return hash(repr(detail_of(command)))
+    names = ("topic", "name", "topic_id")
+    return hash(frozenset(tuple(getattr(one, name, "") for name in names) for one in entries))
 
 
 def detail_of(command: object) -> Line:

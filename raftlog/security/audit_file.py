@@ -25,6 +25,7 @@ from raftlog.errors import ConfigError
 _log = logging.getLogger(__name__)
 _journal = logging.getLogger("raftlog.audit")
 MAX_QUEUED = 20_000
+MAX_QUEUED_BYTES = 32 << 20
 _AT_ONCE = 1_000
 CLOSE_WITHIN_S = 5.0
 _UNSAFE = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -49,7 +50,9 @@ class AuditFile:
         self._max_bytes = max_bytes
         self._files = files
         self._to_log = to_log
-        self._queue: deque[Mapping[str, object]] = deque()
+        self._queue: deque[tuple[bytes, Mapping[str, object]]] = deque()
+        """Lines as they are written, and the beginning of one that says how many were lost before it."""
+        self._queued_bytes = 0
         self._changed = threading.Condition()
         self._closed = self._reopens = False
         self._lost = 0
@@ -74,9 +77,12 @@ class AuditFile:
 
     def put(self, line: Mapping[str, object]) -> None:
         """Write a line soon; drop it if too many wait."""
+        text, beginning = _encoded(line), {"time": line["time"], "node": line["node"], "event": "lost"}
         with self._changed:
-            if len(self._queue) < MAX_QUEUED and not self._closed:
-                self._queue.append(line)
+            has_room = len(self._queue) < MAX_QUEUED and self._queued_bytes + len(text) <= MAX_QUEUED_BYTES
+            if has_room and not self._closed:
+                self._queue.append((text, beginning))
+                self._queued_bytes += len(text)
                 self._changed.notify()
                 return
             self._lost += 1
@@ -104,6 +110,7 @@ class AuditFile:
                 while not (self._queue or self._closed or self._reopens):
                     self._changed.wait()
                 lines = [self._queue.popleft() for _ in range(min(_AT_ONCE, len(self._queue)))]
+                self._queued_bytes -= sum(len(text) for text, _ in lines)
                 reopens, self._reopens = self._reopens, False
                 lost, self._lost = self._lost, 0
                 if not lines and self._closed:
@@ -115,11 +122,11 @@ class AuditFile:
         if self._file >= 0:
             os.close(self._file)
 
-    def _write_all(self, lines: list[Mapping[str, object]], lost: int) -> None:
-        for line in lines:
-            if lost and self._write({"time": line["time"], "node": line["node"], "event": "lost", "lines": lost}):
+    def _write_all(self, lines: list[tuple[bytes, Mapping[str, object]]], lost: int) -> None:
+        for text, beginning in lines:
+            if lost and self._write(_encoded({**beginning, "lines": lost})):
                 lost = 0
-            if not self._write(line):
+            if not self._write(text):
                 lost += 1
                 with self._changed:
                     self.lost += 1
@@ -130,9 +137,8 @@ class AuditFile:
             self._overflows = False
             _log.warning("the audit log is written again: %s", self._path)
 
-    def _write(self, line: Mapping[str, object]) -> bool:
+    def _write(self, text: bytes) -> bool:
         """Return whether a line was written."""
-        text = _encoded(line)
         if self._to_log:
             _journal.info("%s", text.decode("utf-8", "replace").rstrip())
         if self._path is None:

@@ -9,19 +9,26 @@ from aiohttp import web
 
 from raftlog.errors import AuthenticationError, AuthorizationError, RaftlogError, UnknownOutcomeError
 from raftlog.request_marks import current_request_id
-from raftlog.security.audit import AuditTrail, Outcome, detail_of
+from raftlog.security.audit import AuditTrail, Outcome
 from raftlog.security.identity import Sender
 
 if TYPE_CHECKING:
     from raftlog.serving.admission import Handler
 
 _COMMAND = web.RequestKey("raftlog_change", object)
+_ERRORS = web.RequestKey("raftlog_errors", str)
 _PASSED_ON = web.RequestKey("raftlog_passed_on", bool)
 
 
 def note_change(request: web.Request, command: object) -> None:
     """Let the audit log show a command. A request of a route that is no change becomes one."""
     request[_COMMAND] = command
+
+
+def note_errors(request: web.Request, errors: int, entries: int) -> None:
+    """Let the audit log say that some entries of a command, or all of them, failed, though the answer is 200."""
+    if errors:
+        request[_ERRORS] = "all" if errors == entries else "some"
 
 
 def note_passed_on(request: web.Request) -> None:
@@ -37,7 +44,7 @@ async def audited(
     reason, is_denied = "", False
     try:
         response = await handler(request)
-        outcome = "allowed" if response.status < 300 else "failed"
+        outcome = "allowed" if response.status < 300 and _ERRORS not in request else "failed"
         is_change = is_change and not 300 <= response.status < 400  # Another broker will note it.
         return response
     except (AuthenticationError, AuthorizationError):
@@ -57,9 +64,15 @@ async def audited(
                 sender,
                 outcome=outcome,
                 name=dict(request.match_info),
-                detail=detail_of(command),
+                command=command,
                 reason=reason,
                 request_id=current_request_id(),
-                # Anybody can send what fails, and without end: it must not push out what was changed.
-                often=not is_change or outcome == "failed" or (outcome == "unknown" and command is None),
+                often=not is_change or outcome == "unknown",  # A client can disconnect without end.
+                has_effect=_may_have_effect(request, outcome),
             )
+
+
+def _may_have_effect(request: web.Request, outcome: Outcome) -> bool:
+    if outcome == "unknown":
+        return _COMMAND in request
+    return outcome == "allowed" or request.get(_ERRORS) == "some"

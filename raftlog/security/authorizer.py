@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from raftlog.model import EVERYONE, Acl, AclOperation, AclResource, full_principal
+from raftlog.security.hosts import canonical_host
 from raftlog.security.principal import Principal, is_node
 
 MAX_CACHED = 1 << 15
@@ -104,12 +105,13 @@ class Authorizer:
     def _add(self, acl: Acl) -> None:
         rules = self._rules.setdefault((full_principal(acl.principal), acl.resource_type), _Rules())
         hosts = (rules.literal if acl.pattern == "literal" else rules.prefixed).setdefault(acl.resource_name, {})
-        allowed, denied = hosts.get(acl.host, (0, 0))
+        host = canonical_host(acl.host) or acl.host  # Rules that were stored before spellings were checked.
+        allowed, denied = hosts.get(host, (0, 0))
         if acl.permission == "allow":
             allowed |= _implied(acl.operation)
         else:
             denied |= _ALL if acl.operation == "all" else _BIT[acl.operation]
-        hosts[acl.host] = allowed, denied
+        hosts[host] = allowed, denied
 
     def _keep(self, key: tuple[object, ...], decision: bool) -> bool:
         if len(self._cache) >= self._max_cached:

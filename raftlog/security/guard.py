@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from raftlog.serving.admission import Handler
 
 SENDER = web.RequestKey("raftlog_sender", Sender)
+OPEN = web.RequestKey("raftlog_open", bool)
+"""Whether the guard let a request pass without identifying its sender, such as the first requests of a login."""
 
 
 def sender_of(request: web.Request) -> Sender:
@@ -131,6 +133,7 @@ class Guard:
         resource = request.match_info.route.resource
         route = None if resource is None else self.table.find(request.method, resource.canonical)
         if route is None or route.gate == "open":
+            request[OPEN] = route is not None
             return await handler(request)  # Without a route, the answer is 404 or 405.
         peer = self.peer_of(request.transport)
         found = await self._found(request, peer)

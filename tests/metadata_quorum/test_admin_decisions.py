@@ -10,7 +10,7 @@ from metadata_support import TOPIC_ID, cluster, decided, with_partition
 from test_controller_decisions import refused
 
 from raftlog.config import TopicConfig
-from raftlog.errors import ErrorCode, RaftlogError
+from raftlog.errors import ErrorCode, InvalidRequestError, RaftlogError
 from raftlog.metadata_quorum.assignments import Assignments
 from raftlog.metadata_quorum.controller import security
 from raftlog.metadata_quorum.controller.cluster_settings import decide_broker_configs, decide_features, first_records
@@ -274,11 +274,23 @@ class TestSecurity:
             {"principal": "Robot:7"},
             {"principal": "User:"},
             {"principal": "ann\n"},
+            {"host": "2001:DB8::7"},
+            {"host": "::ffff:10.0.0.7"},
+            {"host": "10.0.0.0/8"},
+            {"host": "10.0.0.007"},
+            {"host": " 10.0.0.7"},
+            {"host": "workstation-7"},
         ],
     )
     def test_rules_without_effect_are_refused(self, useless: dict[str, Any]):
         request = AclsRequest(acls=(replace(READ, **useless),))
         assert refused(lambda: decide_acls(MetadataImage(), request)) is ErrorCode.INVALID_REQUEST
+
+    def test_a_host_is_an_address_as_senders_addresses_are_written(self):
+        for host in ("*", "10.0.0.7", "2001:db8::7"):
+            assert len(decide_acls(MetadataImage(), AclsRequest(acls=(replace(READ, host=host),))).records) == 1
+        with pytest.raises(InvalidRequestError, match="host: expected 2001:db8::7, received '2001:DB8::7'"):
+            decide_acls(MetadataImage(), AclsRequest(acls=(replace(READ, host="2001:DB8::7"),)))
 
     @pytest.mark.parametrize("operation", LATER_OPERATIONS)
     def test_operations_that_earlier_versions_cannot_read_need_a_feature_level(self, operation: AclOperation):

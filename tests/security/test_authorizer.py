@@ -148,3 +148,12 @@ def test_ten_thousand_rules_decide_within_microseconds():
     print(f"uncached {uncached_us:.2f} us, cached {cached_us:.2f} us")
     assert cached_us < 5
     assert uncached_us < 100  # 20 us on an idle processor.
+
+
+@pytest.mark.parametrize("host", ["2001:DB8::7", "2001:db8:0:0::7"])
+def test_a_stored_rule_names_an_address_in_any_spelling(host: str):
+    """A deny rule of an earlier version, which took any text for a host, let the sender pass."""
+    rules = [rule(name="*", principal="*"), rule(host=host, permission="deny")]
+    authorizer = Authorizer(rules)
+    assert not authorizer.allowed(ALICE, "read", "topic", "t", "2001:db8::7")
+    assert authorizer.allowed(ALICE, "read", "topic", "t", "2001:db8::8")

@@ -19,7 +19,7 @@ from raftlog import Security
 from raftlog.config import NodeConfig, TlsConfig
 from raftlog.config.tls import TlsMode
 from raftlog.errors import ConfigError
-from raftlog.tls import TlsFiles, client_context, server_context
+from raftlog.tls import TlsContext, TlsFiles, client_context, server_context
 
 
 @pytest.fixture
@@ -131,3 +131,32 @@ def test_a_node_is_dialled_with_tls_only_once_it_requires_it(tmp_path: Path, mod
     file.write_text(NODE.format(mode=mode))
     config = NodeConfig.load(file)
     assert str(config.internal) == advertised
+
+
+def test_files_that_are_replaced_while_the_first_context_is_made_are_loaded_later(authority: Authority):
+    """The old certificate stayed in force, and expired in service."""
+    files, made = authority.issue("node"), list[ssl.SSLContext]()
+
+    def make(given: TlsFiles) -> ssl.SSLContext:
+        made.append(server_context(given))
+        if len(made) == 1:
+            other = authority.issue("other")
+            Path(other.cert_file).replace(files.cert_file)
+            Path(other.key_file).replace(files.key_file)
+        return made[-1]
+
+    context = TlsContext(files, make)
+    assert context.current is made[0]
+    assert context.reload()
+    assert context.current is made[1]
+
+
+def test_a_missing_file_is_reported_once_and_found_again(authority: Authority, caplog: pytest.LogCaptureFixture):
+    files = authority.issue("node")
+    context, kept = TlsContext(files, server_context), Path(files.key_file)
+    away = kept.rename(kept.with_suffix(".away"))
+    assert [context.reload() for _ in range(3)] == [False] * 3
+    assert caplog.text.count("the replaced TLS files cannot be used") == 1
+    assert "node.key" in caplog.text
+    away.rename(kept)
+    assert context.reload()

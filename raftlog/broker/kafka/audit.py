@@ -9,7 +9,7 @@ from typing import Any
 
 from raftlog.broker.kafka.call import KafkaCall
 from raftlog.errors import AuthenticationError, AuthorizationError, RaftlogError, UnknownOutcomeError
-from raftlog.security.audit import Outcome, detail_of
+from raftlog.security.audit import Outcome
 from raftlog.serving.workers import in_worker
 
 _DEPTH = 3
@@ -30,11 +30,11 @@ async def audited(
     if audit is None or not is_change:
         return await work
     outcome: Outcome = "unknown"  # Also if the client disconnects: the change may take effect.
-    reason, is_denied = "", False
+    reason, is_denied, has_effect = "", False, True
     try:
         response = await work
         is_large = call.has_many or call.is_large
-        failed = await in_worker(has_error, response) if is_large else has_error(response)
+        failed, has_effect = await in_worker(outcomes, response) if is_large else outcomes(response)
         outcome = "failed" if failed else "allowed"
         return response
     except (AuthenticationError, AuthorizationError):
@@ -44,7 +44,8 @@ async def audited(
         reason = "the client disconnected"
         raise
     except Exception as error:
-        outcome = "unknown" if isinstance(error, UnknownOutcomeError) else "failed"
+        has_effect = isinstance(error, UnknownOutcomeError)
+        outcome = "unknown" if has_effect else "failed"
         reason = f"{error.code.value}: {error.message}" if isinstance(error, RaftlogError) else type(error).__name__
         raise
     finally:
@@ -53,17 +54,22 @@ async def audited(
                 call.sender,
                 outcome=outcome,
                 name=often or {},
-                detail=detail_of(message),
+                command=message,
                 reason=reason,
-                often=often is not None,
+                often=often is not None or outcome == "unknown",  # A client can disconnect without end.
+                has_effect=has_effect,
             )
 
 
-def has_error(response: Any, depth: int = _DEPTH) -> bool:
-    """Return whether a response, or one of its entries, has an error code."""
-    if getattr(response, "error_code", 0):
-        return True
-    if not depth or not is_dataclass(response):
-        return False
-    lists = (value for each in fields(response) if isinstance(value := getattr(response, each.name), list))
-    return any(has_error(entry, depth - 1) for entries in lists for entry in entries)
+def outcomes(response: Any, depth: int = _DEPTH) -> tuple[bool, bool]:
+    """Return whether an entry of a response failed, and whether one succeeded; without entries, the response itself."""
+    code = getattr(response, "error_code", None)
+    if code:
+        return True, False
+    failed = succeeded = False
+    if depth and is_dataclass(response):
+        lists = (value for each in fields(response) if isinstance(value := getattr(response, each.name), list))
+        for entry in (entry for entries in lists for entry in entries):
+            has_failed, has_succeeded = outcomes(entry, depth - 1)
+            failed, succeeded = failed or has_failed, succeeded or has_succeeded
+    return failed, succeeded or (not failed and code == 0)

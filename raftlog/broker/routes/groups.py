@@ -19,7 +19,7 @@ from raftlog.errors import ErrorCode, StaleRouteError
 from raftlog.request_marks import current_request_id
 from raftlog.runtime import in_slices
 from raftlog.security.access import refusal
-from raftlog.security.audited_changes import note_change
+from raftlog.security.audited_changes import note_change, note_errors
 from raftlog.security.guard import sender_of
 from raftlog.serving.error_bodies import error_body
 from raftlog.serving.workers import in_worker
@@ -142,7 +142,7 @@ class GroupRoutes:
         group_id, timeout_ms = request.match_info["group"], self._timeout_ms(request)
         refused = await self._refused_topics(request, command.offsets)
         if not refused:
-            return await offsets_response(await self._groups.commit(group_id, command, timeout_ms=timeout_ms))
+            return await change_response(request, await self._groups.commit(group_id, command, timeout_ms=timeout_ms))
         allowed = replace(command, offsets=tuple(one for one in command.offsets if one.topic not in refused))
         done = iter((await self._groups.commit(group_id, allowed, timeout_ms=timeout_ms)).offsets)
         results = tuple(
@@ -151,7 +151,7 @@ class GroupRoutes:
             else next(done)
             for one in command.offsets
         )
-        return await offsets_response(OffsetResults(offsets=results))
+        return await change_response(request, OffsetResults(offsets=results))
 
     async def offsets(self, request: web.Request) -> web.Response:
         """Return all committed offsets of a group."""
@@ -174,7 +174,8 @@ class GroupRoutes:
             raise next(iter(refused.values())).to_error()
         group_id = request.match_info["group"]
         timeout_ms = self._timeout_ms(request)
-        return await offsets_response(await self._groups.delete_offsets(group_id, command, timeout_ms=timeout_ms))
+        results = await self._groups.delete_offsets(group_id, command, timeout_ms=timeout_ms)
+        return await change_response(request, results)
 
     async def _fetch(self, request: web.Request, command: OffsetFetchRequest) -> web.Response:
         if (answer := await self._elsewhere(request)) is not None:
@@ -208,6 +209,12 @@ class GroupRoutes:
 
     def _timeout_ms(self, request: web.Request) -> int:
         return caller_timeout_ms(request, self._context.config.broker.request_timeout_ms)
+
+
+async def change_response(request: web.Request, results: R) -> web.Response:
+    """Return the results of a change of offsets; the audit log says if some of them failed."""
+    note_errors(request, sum(one.error is not None for one in results.offsets), len(results.offsets))
+    return await offsets_response(results)
 
 
 async def offsets_response(results: R) -> web.Response:

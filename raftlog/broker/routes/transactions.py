@@ -12,7 +12,7 @@ from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import caller_timeout_ms, check_query, json_bytes, json_response, query_choice, read_json
 from raftlog.broker.openapi.parameters import BROKER_SCOPE, PAGE, STATE
 from raftlog.broker.paging import Names, Wanted, names_of
-from raftlog.broker.routes.groups import offsets_response, with_id
+from raftlog.broker.routes.groups import change_response, with_id
 from raftlog.broker.routes.other_brokers import each_other_broker, joined
 from raftlog.coordinator.group.offsets import require_limit
 from raftlog.coordinator.transaction.state import Transactions
@@ -89,7 +89,7 @@ class TransactionRoutes:
         answer = await self._context.groups.commit_in_transaction(
             name, body, transactions=self._context.transactions, timeout_ms=limit_ms
         )
-        return await offsets_response(answer)
+        return await change_response(request, answer)
 
     async def listed(self, request: web.Request) -> web.Response:
         """List the transactional ids that this broker coordinates, or with `?scope=cluster` all brokers."""

@@ -29,6 +29,7 @@ from raftlog.model import (
     ScramVerifier,
     UserCredential,
 )
+from raftlog.security.hosts import canonical_host
 from raftlog.wire.admin import AclFilter, AclsRequest, DeleteUserRequest, PutUserRequest, QuotaRequest
 from raftlog.wire.client_ids import EXPECTED, is_client_id
 from raftlog.wire.scram import KEY_BYTES, SHA_512
@@ -196,6 +197,8 @@ def _require_effective(acl: Acl) -> None:
         raise InvalidRequestError(
             f"principal: expected a user's name, User:NAME, Group:NAME or *, received {acl.principal!r:.80}"
         )
+    if (host := canonical_host(acl.host)) != acl.host:
+        raise InvalidRequestError(f"host: expected {host or 'an IP address, or *'}, received {acl.host!r:.80}")
 
 
 def _require_short(**names: str) -> None:

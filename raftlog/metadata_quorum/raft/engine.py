@@ -138,7 +138,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         fatal: Callable[[str], None],
         settings: EngineSettings,
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # It holds the verifiers of passwords.
         fsync_folder(folder.parent)  # Otherwise a power failure could remove the folder with the journal.
         self._machine = state_machine
         self._fatal = fatal

@@ -149,14 +149,14 @@ def fsync_dir(folder: Path) -> None:
 
 
 def make_dir(folder: Path) -> None:
-    """Create a folder and its parents, durably.
+    """Create a folder and its parents, durably. Other users of the machine may not read what they hold.
 
     Raises:
         StorageError: it cannot be created.
     """
     try:
         for path in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
-            path.mkdir(exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
             fsync_dir(path.parent)
     except OSError as error:
         raise storage_error(error, f"cannot create {folder}") from error

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 from kafka_frame import Frame, broker_for_kafka
@@ -17,10 +18,12 @@ from raftlog.config import SecurityConfig
 from raftlog.model import Acl
 from raftlog.security.audit import AuditTrail
 from raftlog.security.kafka_apis import KAFKA
-from raftlog.wire import paths
+from raftlog.wire import media, paths
+from raftlog.wire.admin import QuotaRequest
 from raftlog.wire.kafka.api_keys import APIS
 from raftlog.wire.kafka.error_codes import KafkaError
 from raftlog.wire.kafka.messages import (
+    create_topics,
     delete_records,
     fetch,
     list_offsets,
@@ -190,13 +193,57 @@ async def test_commits_without_a_member_are_noted_whatever_id_they_name(frame: F
     with_rules(frame, monkeypatch, rule("read", "g", "group"), rule("read", "open"))
     part = offset_commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
     topics = [offset_commit.OffsetCommitRequestTopic(name="open", partitions=[part])]
-    for member in ("", "", "x", "x"):
-        commit = offset_commit.OffsetCommitRequest(group_id="g", member_id=member, topics=topics)
-        assert await asking(frame, 8, 8, commit) is not None
+
+    async def commit(member: str) -> int:
+        request = offset_commit.OffsetCommitRequest(group_id="g", member_id=member, topics=topics)
+        code: int = (await asking(frame, 8, 8, request)).topics[0].partitions[0].error_code
+        return code
+
+    async with asyncio.timeout(20):
+        while await commit("first"):  # Until the group has a coordinator.
+            await asking(frame, 10, 3, FindCoordinatorRequest(key="g", key_type=0))
+    trail.end_interval()
+    noted.clear()
+    assert [await commit(member) for member in ("", "", "x", "x")] == [0, 0, 0, 0]
     changes = [one["resource"] for one in noted if one["event"] == "change"]
     assert changes == [{}, {}, {"group": "g", "member": "x"}]
     trail.end_interval()
     assert [one["repeated"] for one in noted if one["event"] == "change" and "repeated" in one] == [1]
+
+
+async def test_requests_that_changed_nothing_are_summed_up(frame: Frame, monkeypatch: pytest.MonkeyPatch):
+    """A sender without credentials pushed everything out of the audit log: an answer refused each of its topics."""
+    noted = list[dict[str, Any]]()
+    trail = AuditTrail("broker-1", noted.append, lambda: 0)
+    monkeypatch.setattr(frame.context.access, "audit", trail)
+    with_rules(frame, monkeypatch, rule("create", "mine"))
+
+    async def create(*names: str) -> None:
+        topics = [create_topics.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+        await asking(frame, 19, 5, create_topics.CreateTopicsRequest(topics=topics, timeout_ms=5_000))
+
+    for number in range(30):
+        await create(f"t{number}", f"u{number}")
+    await create("mine", "t")
+    changes = [(one["outcome"], one["detail"]["topics"][0]["name"]) for one in noted if one["event"] == "change"]
+    assert changes == [("failed", "t0"), ("failed", "mine")]
+    noted.clear()
+    trail.end_interval()
+    assert [one["repeated"] for one in noted if one["event"] == "change"] == [29]
+
+
+async def test_requests_before_a_login_are_charged_to_no_user(frame: Frame):
+    """They shared one quota: 274 of 300 applications that started together could not log in."""
+    quota = QuotaRequest(user="*", limits={"request_rate": 1.0})
+    await frame.context.channel.administer(paths.ALTER_QUOTA, quota, timeout_ms=10_000)
+    async with asyncio.timeout(10):
+        while not frame.context.image.quotas:
+            await asyncio.sleep(0.01)
+    url = f"http://{frame.context.config.public}"
+    async with aiohttp.ClientSession() as session:
+        for _ in range(20):
+            async with session.get(f"{url}{paths.OPENAPI}") as answer:
+                assert (answer.status, answer.headers.get(media.THROTTLE_MS)) == (200, None)
 
 
 async def test_a_connection_without_credentials_takes_no_memory_of_requests(

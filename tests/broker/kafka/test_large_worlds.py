@@ -130,7 +130,7 @@ async def test_many_rules_are_deleted_without_the_event_loop(ask: Asker, seen_in
     ]
     assert {*codes((await ask(acls_api.CreateAclsRequest(creations=creations))).results)} == {0}
     reading, making = seen_in(acls_api, "from_plain"), seen_in(acls_api, "_deleted")
-    watched = seen_in(audit, "has_error")
+    watched = seen_in(audit, "outcomes")
     answer = await ask(delete_acls.DeleteAclsRequest(filters=[every(delete_acls.DeleteAclsFilter)]))
     assert len(answer.filter_results[0].matching_acls) == MANY
     assert (reading[-1], making) == (False, [False])
@@ -274,7 +274,7 @@ async def test_the_audit_log_reads_large_answers_in_a_worker_thread(seen_in: Cal
     trail = SimpleNamespace(changed=lambda _, *, outcome, **__: noted.append(outcome))
     context = SimpleNamespace(access=SimpleNamespace(audit=trail))
     response = delete_acls.DeleteAclsResponse(filter_results=[delete_acls.DeleteAclsFilterResult(error_code=1)])
-    looking = seen_in(audit, "has_error")
+    looking = seen_in(audit, "outcomes")
 
     async def work() -> Any:
         return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -266,3 +267,13 @@ def test_a_folder_has_an_identity_that_goes_with_its_records(tmp_path: Path):
     other = run_again(tmp_path / "e")
     other.close()
     assert first.storage_id == again.storage_id != other.storage_id
+
+
+def test_other_users_of_the_machine_may_not_read_new_folders(tmp_path: Path):
+    """Under the usual umask they read records, and `run.json`, whose id exempts from quotas."""
+    before = os.umask(0o022)
+    try:
+        DataDir.open(tmp_path / "a" / "b", cluster_id="c", node_id=1).close()
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b")] == [0o700, 0o700]
