@@ -52,7 +52,9 @@ class FuzzedCluster:
         self._diary = folder / "honest.txt"
         self._diary.touch()
         self._honest = self._stack.enter_context(
-            subprocess.Popen([sys.executable, "-m", "fuzz.honest", self.nodes.bootstrap, str(self._diary)])
+            subprocess.Popen(
+                [sys.executable, "-m", "fuzz.honest", self.nodes.bootstrap, str(self._diary), str(os.getpid())]
+            )
         )
         self._stack.callback(self._honest.kill)
         return self

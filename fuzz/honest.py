@@ -1,4 +1,4 @@
-"""An honest client, in a process of its own: `python -m fuzz.honest BOOTSTRAP DIARY` runs until it is killed."""
+"""An honest client, in a process of its own: `python -m fuzz.honest BOOTSTRAP DIARY PARENT` runs until it is killed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from raftlog.cli.processes import die_with_parent
 from raftlog.client import Admin, Consumer, Producer
 from raftlog.errors import RaftlogError
 
@@ -58,4 +59,5 @@ async def _round(bootstrap: str) -> str:
 
 
 if __name__ == "__main__":
+    die_with_parent(int(sys.argv[3]))
     asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

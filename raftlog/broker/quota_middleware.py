@@ -59,8 +59,7 @@ class QuotaMiddleware:
         client_id = request.headers.get(media.CLIENT_ID, "")
         if client_id and not is_client_id(client_id):
             raise InvalidRequestError(f"{media.CLIENT_ID}: expected {EXPECTED}, received {client_id!r:.200}")
-        # A login is of no user yet: all users' logins together must not have to share one quota.
-        buckets = None if request.path in UNLIMITED or request.get(OPEN) else self.buckets_of(request)
+        buckets = None if _is_unlimited(request) else self.buckets_of(request)
         response = await handler(request) if buckets is None else await self._limited(request, handler, buckets)
         if isinstance(response, StreamedResponse) and _kind(request) == "fetch":
             response.pace = _Pace(self, request)
@@ -184,3 +183,11 @@ def _kind(request: web.Request) -> Kind:
     if request.method == "POST":
         return "produce" if path in _PRODUCE else "fetch" if path == paths.FETCH else "request"
     return "fetch" if path in _READ else "request"
+
+
+def _is_unlimited(request: web.Request) -> bool:
+    """Return whether a request is charged to no sender.
+
+    A login is of no user yet: the logins of all users must not share one quota.
+    """
+    return request.path in UNLIMITED or request.get(OPEN, False)

@@ -6,14 +6,18 @@ from typing import Any
 
 from mutating import mutant, told_by
 
+from raftlog.broker import quota_middleware
+from raftlog.broker.kafka import audit as kafka_audit
 from raftlog.broker.kafka import error_numbers, group_offsets_api, groups_api
 from raftlog.coordinator.group import classic_views
 from raftlog.partition import consumer_fetch
-from raftlog.security import audited_changes
+from raftlog.security import audit, audited_changes
 from raftlog.security.authenticators import Authenticators
+from raftlog.security.authorizer import Authorizer
 from raftlog.serving.admission import Admission
 
 GROUP_VERSIONS = "tests/broker/kafka/test_kafka_group_versions.py"
+AUDIT = "tests/security/test_audit.py"
 AUTHENTICATORS = "tests/security/test_authenticators.py"
 
 
@@ -82,9 +86,39 @@ def each_spelling_of_credentials_is_remembered(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/security/test_audit.py")
+@told_by(AUDIT)
 def each_failure_is_a_line_of_the_audit_log(patch: Any) -> None:
-    patch.edit(audited_changes.audited, ' or outcome == "failed"', "")
+    patch.edit(audited_changes._may_have_effect, 'return outcome == "allowed" or', "return True or")
+
+
+@mutant
+@told_by("tests/broker/kafka/test_kafka_access.py")
+def each_failure_of_a_kafka_client_is_a_line_of_the_audit_log(patch: Any) -> None:
+    patch.edit(kafka_audit.audited, "has_effect=has_effect", "has_effect=True")
+
+
+@mutant
+@told_by(AUDIT)
+def a_reset_vanishes_behind_one_of_another_topic(patch: Any) -> None:
+    patch.edit(audit.AuditTrail.changed, "(*key, _topics(command))", "key")
+
+
+@mutant
+@told_by(AUDIT)
+def one_principal_takes_the_room_of_all_uses(patch: Any) -> None:
+    patch.edit(audit._Uses.add, " and self.topics[principal] < MAX_USES_OF_ONE", "")
+
+
+@mutant
+@told_by("tests/security/test_authorizer.py")
+def a_deny_rule_with_another_spelling_of_an_address_denies_nothing(patch: Any) -> None:
+    patch.edit(Authorizer._add, "canonical_host(acl.host) or acl.host", "acl.host")
+
+
+@mutant
+@told_by("tests/broker/kafka/test_kafka_access.py")
+def logins_share_a_quota(patch: Any) -> None:
+    patch.edit(quota_middleware._is_unlimited, " or request.get(OPEN, False)", "")
 
 
 @mutant
