@@ -6,11 +6,13 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from replica_support import Solo
+from replication_support import World
 
 from raftlog.config import TopicConfig
 from raftlog.errors import DamagedDataError, StorageError
@@ -29,13 +31,13 @@ def batch_at(offset: int) -> bytearray:
 
 
 @contextmanager
-def bad_block(position: int, number: int = errno.EIO, suffix: str = ".log") -> Iterator[None]:
-    """Let every read that covers a byte of a file fail."""
+def bad_block(position: int, number: int = errno.EIO, suffix: str = ".log", folder: str = "t-0") -> Iterator[None]:
+    """Let every read that covers a byte of a file in a folder of this name fail."""
     real = os.pread
 
     def pread(descriptor: int, length: int, start: int) -> bytes:
-        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
-        if name.endswith(suffix) and start <= position < start + length:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.name.endswith(suffix) and path.parent.name == folder and start <= position < start + length:
             raise OSError(number, os.strerror(number))
         return real(descriptor, length, start)
 
@@ -115,6 +117,33 @@ async def test_a_log_with_a_block_that_cannot_be_read_does_not_open_and_is_repai
     log = reopened(tmp_path, power_lost=power_lost)
     assert log.log_end_offset == 4
     log.close()
+
+
+@pytest.mark.parametrize("number", UNREADABLE)
+async def test_a_table_of_epochs_that_cannot_be_read_is_rebuilt_from_the_log(tmp_path: Path, number: int):
+    """As a table with a wrong checksum is."""
+    solo, _ = follower(tmp_path)
+    solo.replica.log.checkpoint(0, closing=True)
+    await solo.close()
+    with bad_block(0, number, suffix="leader-epochs.json"):
+        log = reopened(tmp_path)
+    assert (log.epochs.entries, log.log_end_offset) == (((0, 0),), 4)
+    log.close()
+
+
+async def test_a_replica_whose_checkpoint_cannot_be_read_is_fetched_again(tmp_path: Path):
+    async with World(tmp_path) as world:
+        await world.produce("a")
+        await world.until(lambda: world.brokers[3].replica.high_watermark == 1)
+        await world.stop(3)
+        world.epochs[3] += 10
+        world.state = replace(world.state, isr=(1, 2), partition_epoch=world.state.partition_epoch + 1)
+        await world.start(3)
+        manager = world.brokers[3].manager
+        with bad_block(0, suffix="checkpoint.json", folder="t-0-" + world.topic_id):
+            await world.push()
+            await world.until(lambda: manager.quarantined == 1)
+        await world.until(lambda: not manager.offline and world.brokers[3].values() == ["a"])
 
 
 async def test_a_block_that_could_be_read_at_last_is_no_lost_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

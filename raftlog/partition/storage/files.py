@@ -235,12 +235,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """Return a JSON file's object, or None when there is no such file.
 
     Raises:
-        DamagedDataError: it is damaged, or no JSON object.
+        DamagedDataError: it is damaged, or no JSON object, or the disk cannot read one of its blocks.
         StorageError: it cannot be read.
     """
     try:
         content = read_file(path)
     except OSError as error:
+        if is_unreadable(error):
+            raise DamagedDataError(f"cannot read {path}: {error.strerror or error}") from error
         raise storage_error(error, f"cannot read {path}") from error
     if content is None:
         return None
