@@ -195,20 +195,33 @@ class Repairer:
         while repair.log.assignment is not None:
             before = repair.written
             verdict = await self._attempt(repair)
-            if verdict is None and await repair.log.finished():
-                self.lost.pop(repair.log.key, None)
-                return
-            # A log that stays damaged although every batch is intact cannot be repaired by writing batches.
-            if verdict is RepairVerdict.RESIGN or (verdict is None and repair.written == before):
-                if await repair.log.unrepairable():
+            try:
+                if await self._has_ended(repair, verdict, has_written=repair.written > before):
                     return
-            elif repair.written > before:
-                continue
-            elif await self._rebuild(repair, verdict):
-                self.lost.pop(repair.log.key, None)
-                return
+            except Exception:  # noqa: BLE001  (as in `_attempt`: else a closed log stays offline until a restart)
+                _log.exception("ending the repair of %s failed", repair.log.folder.name)
+            else:
+                if verdict is not RepairVerdict.RESIGN and repair.written > before:
+                    continue
             await asyncio.sleep(retry_s)
             retry_s = min(2 * retry_s, MAX_RETRY_S)
+
+    async def _has_ended(self, repair: _Repair, verdict: RepairVerdict | None, *, has_written: bool) -> bool:
+        """Do what follows from a verdict; return whether the repair ends.
+
+        Args:
+            has_written: whether this attempt has changed the log.
+        """
+        if verdict is None and await repair.log.finished():
+            self.lost.pop(repair.log.key, None)
+            return True
+        # A log that stays damaged although every batch is intact cannot be repaired by writing batches.
+        if verdict is RepairVerdict.RESIGN or (verdict is None and not has_written):
+            return await repair.log.unrepairable()
+        if has_written or not await self._rebuild(repair, verdict):
+            return False
+        self.lost.pop(repair.log.key, None)
+        return True
 
     async def _rebuild(self, repair: _Repair, verdict: RepairVerdict | None) -> bool:
         """Rebuild a log with that of a replica that has compacted the damaged batch; return whether that is done."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from replication_support import World
+from test_damaged_logs import with_damage
 
 from raftlog import runtime
+from raftlog.config import TopicConfig
+from raftlog.model import TopicIdPartition
 from raftlog.partition.group_commit import GroupCommit
 from raftlog.partition.log_maintenance import LogMaintenance
+from raftlog.partition.log_opener import LogOpener
 from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.replica import Replica
 from raftlog.partition.scrubber import NEVER, Scrubber, ScrubSettings
@@ -166,3 +171,30 @@ async def test_a_sync_for_which_there_is_no_thread_is_tried_again(tmp_path: Path
         async with asyncio.timeout(10):
             await world.produce("a")
         assert failed
+
+
+@pytest.mark.parametrize("repairing", [True, False], ids=["repaired", "fetched again"])
+async def test_a_log_that_cannot_be_opened_at_the_end_of_its_repair_is_opened_later(
+    repairing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It stayed closed until the broker's next start."""
+    real, opened = LogOpener.open, 0
+
+    async def open_log(opener: LogOpener, key: TopicIdPartition, folder: Path, config: TopicConfig) -> Any:
+        nonlocal opened
+        opened += 1
+        if opened == 2:
+            raise RuntimeError("can't start new thread")
+        return await real(opener, key, folder, config)
+
+    async with World(tmp_path, repairing=repairing) as world:
+        await with_damage(world, 3)
+        world.state = replace(world.state, isr=(1, 2), partition_epoch=world.state.partition_epoch + 1)
+        await world.start(3)
+        monkeypatch.setattr(LogOpener, "open", open_log)
+        await world.push(to={3})
+        manager = world.brokers[3].manager
+        await world.until(lambda: opened > 2 and bool(list(manager.replicas)))
+        await world.push()
+        await world.until(lambda: world.brokers[3].replica.log.log_end_offset == 5)
+        assert manager.quarantined == (0 if repairing else 1)
