@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from raftlog.errors import DamagedDataError, StorageError
+from raftlog.errors import DamagedDataError, DiskFullError, StorageError
 from raftlog.model import Offset, PartitionAssignment
 from raftlog.partition.core.leader import UNKNOWN_OFFSET
 from raftlog.partition.core.producers import ProducerStates
@@ -94,9 +94,12 @@ class FollowerReplica(ReadableReplica):
         _log.info("%s: truncating from %d to %d", self.assignment.topic_partition, self.log.log_end_offset, offset)
         with self._failing_on_disk_errors(), self.recording_damage():
             # Before the truncation, and with the final end: a whole batch is removed, and other records may replace it.
-            self.cleaned.truncated_to(self.log.end_if_cut_at(offset))
+            end = self.log.end_if_cut_at(offset)
+            producers = self._recovered(end) if end > self.log.log_start_offset else None
+            self.cleaned.truncated_to(end)
             self.log.truncate_to(offset)
-            self._after_truncation()
+            self._limit_high_watermark()
+            self.producers = self._recovered() if producers is None else producers
 
     def start_over_at(self, offset: Offset, producers: ProducerStates | None = None) -> None:
         """Remove all records and continue at `offset`: the leader's log no longer overlaps with this one.
@@ -234,13 +237,22 @@ class FollowerReplica(ReadableReplica):
     def _limit_high_watermark(self) -> None:
         self._follower_high_watermark = min(self._follower_high_watermark, self.log.log_end_offset)
 
-    def _after_truncation(self) -> None:
-        self._limit_high_watermark()  # First: a damaged batch may end the recovery of the producers.
+    def _recovered(self, end: Offset | None = None) -> ProducerStates:
+        """Return the states of the producers once the log is cut at `end`; None: it is cut.
+
+        They are read before the cut if records stay, since that may take a descriptor for each file.
+
+        Raises:
+            DiskFullError: no descriptor is free; nothing was cut, and it can be retried.
+            DamagedDataError: they are unknown, so the replica is fetched again.
+        """
         now_ms = self._clock.wall_us() // 1000
         try:
-            self.producers = recover_producers(self.log, limits=self.producers.limits, now_ms=now_ms)
+            return recover_producers(self.log, limits=self.producers.limits, now_ms=now_ms, end=end)
         except StorageError as error:
-            # By the states of before, this replica would acknowledge repeats of removed batches. It is fetched again.
+            if isinstance(error, DiskFullError) and end is not None:
+                raise
+            # By the states of before, this replica would acknowledge repeats of removed batches.
             unknown = DamagedDataError(f"the producers of {self.log.folder} are unknown: {error.message}")
             self.log.fail(unknown)
             raise unknown from error

@@ -14,13 +14,15 @@ import pytest
 from replica_support import Solo
 
 from raftlog.errors import DiskFullError
+from raftlog.partition.core.producers import ProducerLimits
 from raftlog.partition.storage.file_pool import FilePool, PooledFile
 from raftlog.partition.storage.files import fsync_dir
+from raftlog.partition.storage.producer_snapshots import recover_producers, save_producers
 from raftlog.record import NewRecord, build_batch, stamp
 
 
-def batch_at(offset: int, epoch: int = 0) -> bytearray:
-    batch = bytearray(build_batch([NewRecord(b"x" * 1000)]))
+def batch_at(offset: int, epoch: int = 0, **producer: int) -> bytearray:
+    batch = bytearray(build_batch([NewRecord(b"x" * 1000)], **producer))
     stamp(batch, base_offset=offset, leader_epoch=epoch)
     return batch
 
@@ -114,6 +116,57 @@ async def test_a_follower_without_a_free_descriptor_truncates_later(tmp_path: Pa
     assert (solo.failures, log.failure, log.log_end_offset) == ([], None, 6)
     solo.replica.truncate_to(end)
     assert (log.log_end_offset, log.durable_end_offset) == (end, end)
+    await solo.close()
+
+
+async def test_a_follower_that_cannot_open_earlier_files_truncates_later(tmp_path: Path):
+    """Its intact log was cut, and then counted as damaged: the states of its producers come from those files."""
+    solo = Solo(tmp_path, leader=2, segment_bytes=4096)
+    log = solo.replica.log
+    for offset in range(6):
+        solo.replica.append_fetched(batch_at(offset, producer_id=7, producer_epoch=0, base_sequence=offset))
+    log.fsync()
+    for segment in log.segments[:-1]:
+        segment.file.pool.close(segment.file)
+    assert log.segments[-1].base_offset < 5
+    with no_descriptor(), pytest.raises(DiskFullError, match="cannot be read"):
+        solo.replica.truncate_to(5)
+    assert (solo.failures, log.failure, solo.replica.damage, log.log_end_offset) == ([], None, None, 6)
+    solo.replica.truncate_to(5)
+    assert (log.failure, log.log_end_offset, log.durable_end_offset) == (None, 5, 5)
+    solo.replica.append_fetched(batch_at(5, producer_id=7, producer_epoch=0, base_sequence=5))
+    ((producer, _, _, batches, *_),) = solo.replica.producers.to_plain()["producers"]
+    assert (producer, [batch[0] for batch in batches][-2:]) == (7, [4, 5])
+    await solo.close()
+
+
+async def test_a_log_for_whose_files_no_descriptor_is_free_is_opened_later(tmp_path: Path):
+    """It was an error that is not tried again: the replica stayed offline."""
+    solo = Solo(tmp_path, segment_bytes=4096)
+    solo.replica.log.append(batch_at(0))
+    close_files(solo)
+    with no_descriptor(), pytest.raises(DiskFullError, match="cannot be read"):
+        recover_producers(solo.replica.log, limits=ProducerLimits(), now_ms=0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "listdir", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        with pytest.raises(DiskFullError, match="snapshots of producers"):
+            recover_producers(solo.replica.log, limits=ProducerLimits(), now_ms=0)
+    await solo.close()
+
+
+async def test_files_of_records_below_a_snapshot_are_not_opened_for_the_producers(tmp_path: Path):
+    solo = Solo(tmp_path, segment_bytes=4096)
+    log = solo.replica.log
+    for offset in range(6):
+        log.append(batch_at(offset))
+    log.fsync()
+    last = log.segments[-1]
+    assert 0 < last.base_offset < 6
+    save_producers(log.folder, last.base_offset, solo.replica.producers.to_plain())
+    for segment in log.segments[:-1]:
+        segment.file.pool.close(segment.file)
+    with no_descriptor():
+        recover_producers(log, limits=ProducerLimits(), now_ms=0)
     await solo.close()
 
 

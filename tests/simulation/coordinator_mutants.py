@@ -281,14 +281,7 @@ def a_snapshots_checksum_is_not_checked(patch: Any) -> None:
 @mutant
 @told_by("tests/partition/test_replication.py")
 def a_cut_log_keeps_its_high_watermark(patch: Any) -> None:
-    after = follower_replica.FollowerReplica._after_truncation
-
-    def keep(self: Any) -> None:
-        mark = self._follower_high_watermark
-        after(self)
-        self._follower_high_watermark = mark
-
-    patch(follower_replica.FollowerReplica, "_after_truncation", keep)
+    patch.edit(follower_replica.FollowerReplica.truncate_to, "self._limit_high_watermark()", "pass")
 
 
 @mutant

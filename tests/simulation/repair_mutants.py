@@ -64,10 +64,14 @@ def damage_of_one_log_ends_the_broker(patch: Any) -> None:
     patch(follower_replica, "is_of_the_disk", lambda _: True)
 
 
-@told_by("tests/partition/test_damage_with_syncs.py")
+@told_by("tests/partition/test_no_descriptor.py")
 @mutant
 def producers_of_before_a_truncation_are_kept(patch: Any) -> None:
-    patch.edit(follower_replica.FollowerReplica._after_truncation, "raise unknown from error", "return")
+    patch.edit(
+        follower_replica.FollowerReplica.truncate_to,
+        "self.producers = self._recovered() if producers is None else producers",
+        "pass",
+    )
 
 
 @told_by("tests/partition/test_damage_with_syncs.py")

@@ -215,11 +215,21 @@ class PartitionLog(SegmentedLog):
             segment, newest, max(from_offset, self.log_start_offset), min(end, limit_offset), max_headers
         )
 
-    def scan(self, from_offset: Offset | None = None) -> Iterator[tuple[BatchHeader, Marker | None]]:
-        """Iterate over each batch with records at or after `from_offset`: its header, and the payload of a marker."""
+    def scan(
+        self, from_offset: Offset | None = None, end: Offset | None = None
+    ) -> Iterator[tuple[BatchHeader, Marker | None]]:
+        """Iterate over each batch with records at or after `from_offset`: its header, and the payload of a marker.
+
+        Args:
+            end: batches that begin there, or later, do not count; None: the log's end.
+        """
         start = self.log_start_offset if from_offset is None else from_offset
         for segment in list(self._segments):
+            if segment.next_offset <= start:
+                continue  # Its file need not be opened.
             for position, header in segment.headers(start):
+                if end is not None and header.base_offset >= end:
+                    return
                 if header.last_offset >= start:
                     yield header, segment.marker_at(position, header) if header.is_control else None
 

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from raftlog.checksum import crc32c
-from raftlog.errors import CorruptBatchError, DamagedDataError, StorageError
+from raftlog.errors import CorruptBatchError, DamagedDataError
 from raftlog.model import Offset
 from raftlog.partition.core.producers import ProducerLimits, ProducerStates
 from raftlog.partition.storage.files import (
@@ -87,7 +87,7 @@ def save_producers(
             if old != lasting:
                 unlink_quietly(snapshot_path(folder, old))
     except OSError as error:
-        raise StorageError(f"cannot remove old snapshots of producers in {folder}: {error}") from error
+        raise storage_error(error, f"cannot remove old snapshots of producers in {folder}") from error
 
 
 def plan_kept(folder: Path, log_start: Offset, producers: ProducerStates, now_ms: int) -> Callable[[], None]:
@@ -124,7 +124,7 @@ def remove_kept(folder: Path, log_start: Offset) -> None:
             if other < log_start:
                 unlink_quietly(_kept_path(folder, other))
     except OSError as error:
-        raise StorageError(f"cannot remove old snapshots of producers in {folder}: {error}") from error
+        raise storage_error(error, f"cannot remove old snapshots of producers in {folder}") from error
 
 
 def _kept_path(folder: Path, log_start: Offset) -> Path:
@@ -145,29 +145,36 @@ def snapshot_offsets(folder: Path, suffix: str = SUFFIX) -> list[Offset]:
     return sorted(int(stem) for stem in stems if stem.isdecimal())
 
 
-def recover_producers(log: PartitionLog, *, limits: ProducerLimits, now_ms: int) -> ProducerStates:
+def recover_producers(
+    log: PartitionLog, *, limits: ProducerLimits, now_ms: int, end: Offset | None = None
+) -> ProducerStates:
     """Return the state of a log's producers, from the newest valid snapshot and the headers after it.
 
     Snapshots that are damaged or beyond the log's end are removed.
 
+    Args:
+        end: a batch begins there, at which the log is about to be cut: what is above does not count. No snapshot is
+            removed. None: the log's end.
+
     Raises:
+        DiskFullError: no descriptor is free; it can be retried.
         StorageError: a disk operation failed.
         DamagedDataError: the log is damaged.
     """
     states = ProducerStates(limits=limits, now_ms=now_ms)
     try:
-        start = _load_newest(log, states)
+        start = _load_newest(log, states, end)
     except OSError as error:
-        raise StorageError(f"cannot read the snapshots of producers in {log.folder}: {error}") from error
+        raise storage_error(error, f"cannot read the snapshots of producers in {log.folder}") from error
     try:
-        for header, marker in log.scan(start):
+        for header, marker in log.scan(start, end):
             states.on_appended(header, marker=marker)
             if marker is not None:
                 states.transactions.forget_decided(log.high_watermark_checkpoint)
     except CorruptBatchError as error:
         raise DamagedDataError(f"{log.folder} is damaged: {error.message}") from error
     except OSError as error:
-        raise StorageError(f"{log.folder} cannot be read: {error}") from error
+        raise storage_error(error, f"{log.folder} cannot be read") from error
     states.expire(now_ms)
     return states
 
@@ -182,7 +189,7 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def _load_newest(log: PartitionLog, states: ProducerStates) -> Offset:
+def _load_newest(log: PartitionLog, states: ProducerStates, end: Offset | None) -> Offset:
     """Load the newest valid snapshot; return the offset from which the headers are read after it.
 
     A snapshot of before the log start does not count: the batches between them are deleted, and so perhaps is the
@@ -191,9 +198,12 @@ def _load_newest(log: PartitionLog, states: ProducerStates) -> Offset:
     found = [(offset, suffix) for suffix in (KEPT_SUFFIX, SUFFIX) for offset in snapshot_offsets(log.folder, suffix)]
     for offset, suffix in sorted(found, reverse=True):
         path = log.folder / f"{offset:020d}{suffix}"
-        last = log.log_start_offset if suffix == KEPT_SUFFIX else log.log_end_offset
+        newest = log.log_end_offset if end is None else end
+        last = log.log_start_offset if suffix == KEPT_SUFFIX else newest
         if log.log_start_offset <= offset <= last and decode_producers(_read(path), offset, states):
             return offset
+        if end is not None:
+            continue
         _log.warning(
             "%s is damaged, or not of the log from %d to %d: removed", path, log.log_start_offset, log.log_end_offset
         )

@@ -71,7 +71,7 @@ def test_only_headers_after_the_snapshot_are_read(tmp_path: Path, monkeypatch: p
     save_producers(log.folder, 4, ProducerStates().to_plain())
     asked = []
     real = PartitionLog.scan
-    monkeypatch.setattr(PartitionLog, "scan", lambda self, start: asked.append(start) or real(self, start))
+    monkeypatch.setattr(PartitionLog, "scan", lambda self, start, end: asked.append(start) or real(self, start, end))
 
     ((producer, _, _, batches, *_),) = recovered(log)["producers"]
 
