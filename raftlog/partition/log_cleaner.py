@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
 
-from raftlog.errors import CorruptBatchError, RaftlogError, StorageError
+from raftlog.errors import CorruptBatchError, DamagedDataError, RaftlogError, StorageError
 from raftlog.model import Offset, TopicIdPartition
 from raftlog.partition.core.ages import are_apart
 from raftlog.partition.core.compaction import CleaningRules, LogToClean, cleanable_end, has_waited_too_long, measure
@@ -85,7 +85,7 @@ class LogCleaner:
         """Skip a log for a while; report a disk failure if it has failed. Unfinished files are discarded."""
         if isinstance(replica.log.failure, LogClosedError):
             return  # Another replica may own its files by now, or they were deleted.
-        if isinstance(error, CorruptBatchError):
+        if isinstance(error, CorruptBatchError | DamagedDataError):
             replica.note_damage(replica.log.log_start_offset, error.message)
         said = error if isinstance(error, RaftlogError | OSError) else repr(error)
         _log.warning("%s cannot be compacted: %s", replica.assignment.topic_partition, said, exc_info=said is not error)

@@ -191,8 +191,11 @@ class ReadableReplica:
     def _aborted_in(self, found: VerifiedBatches, offset: Offset) -> tuple[AbortedTransaction, ...]:
         if not found.data or not self.log.has_aborted:
             return ()
-        with self.recording_damage():
+        try:
             return tuple(self.log.aborted_transactions(offset, found.end_offset))
+        except DamagedDataError as error:
+            self.note_damage(offset, error.message)
+            raise self._damaged(offset, error.message) from error
 
     def _require_known_visible(self, offset: Offset) -> None:
         if offset > self._follower_high_watermark:

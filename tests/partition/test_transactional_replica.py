@@ -7,10 +7,20 @@ from pathlib import Path
 
 import pytest
 from replica_support import Solo
+from replication_support import World
 
-from raftlog.errors import ErrorCode, FencedError, InvalidRequestError, RaftlogError, StorageError
-from raftlog.partition.replica import AppendResult
+from raftlog.errors import (
+    DamagedDataError,
+    ErrorCode,
+    FencedError,
+    InvalidRequestError,
+    RaftlogError,
+    StaleRouteError,
+    StorageError,
+)
+from raftlog.partition.replica import AppendResult, Replica
 from raftlog.record import AbortedBatches, NewRecord, build_batch, read_records
+from raftlog.runtime import SystemClock
 from raftlog.wire.transactions import TransactionMarker
 
 
@@ -226,3 +236,49 @@ async def test_a_follower_that_starts_over_forgets_the_open_transactions_of_its_
     solo.replica.start_over_at(9)
     assert len(solo.replica.producers) == 0
     assert solo.replica.last_stable_offset == 9
+
+
+async def aborted_and_damaged(world: World) -> Replica:
+    """Return a leader that has to rebuild its index of aborted transactions from a log whose last batch is damaged."""
+    replica = world.brokers[1].replica
+    record = NewRecord(b"a", timestamp=SystemClock().wall_us())  # As the marker: else it begins another segment.
+    built = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    await replica.append(built, acks=-1, timeout_ms=5_000, admit=Coordinator(), transactional_id="payer")
+    marker = TransactionMarker(producer_id=7, producer_epoch=1, coordinator_epoch=0, committed=False)
+    await replica.append_marker(marker, timeout_ms=5_000)
+    await world.produce("last")
+    await world.until(lambda: all(broker.replica.log.log_end_offset == 3 for broker in world.brokers.values()))
+    (segment,) = replica.log.segments
+    segment.save_index()
+    for _ in range(2):
+        segment.release_if_idle()
+    segment.path.with_suffix(".txnindex").unlink()
+    ((position, _),) = [found for found in segment.headers() if found[1].base_offset == 2]
+    for _ in range(2):
+        segment.release_if_idle()
+    content = bytearray(segment.path.read_bytes())
+    content[position + 8] ^= 1
+    segment.path.write_bytes(content)
+    return replica
+
+
+async def test_damage_that_an_index_of_aborted_transactions_meets_is_repaired(tmp_path: Path):
+    """No repair began until a read met that batch, so intact records could not be read for up to a week."""
+    async with World(tmp_path) as world:
+        replica = await aborted_and_damaged(world)
+        with pytest.raises(StaleRouteError, match="being repaired"):
+            replica.read(0, 1, isolation="read_committed")
+        assert replica.damage is not None
+        await world.until(lambda: replica.damage is None)
+        (aborted,) = replica.read(0, 1, isolation="read_committed").aborted
+        assert (aborted.producer_id, aborted.first_offset) == (7, 0)
+        assert world.damage_reports == []
+
+
+async def test_damage_that_compaction_meets_in_such_an_index_is_noted(tmp_path: Path):
+    async with World(tmp_path) as world:
+        replica = await aborted_and_damaged(world)
+        with pytest.raises(DamagedDataError) as caught:
+            replica.log.aborted_transactions(0, 3)
+        world.brokers[1].manager.cleaner._give_up(replica, caught.value)
+        await world.until(lambda: world.brokers[1].manager.repairs.repaired_batches == 1)

@@ -242,12 +242,15 @@ class PartitionLog(SegmentedLog):
         """Return every aborted transaction that may have records in [`start`, `end`), below the last stable offset.
 
         Raises:
+            DamagedDataError: their index is built again from the log, and a batch is damaged.
             StorageError: the index of aborted transactions cannot be read.
         """
         try:
             return list(self._aborted_transactions(start, end))
         except (CorruptBatchError, OSError) as error:
-            raise StorageError(f"{self.folder}: its aborted transactions cannot be read: {error}") from error
+            is_damage = isinstance(error, CorruptBatchError) or is_unreadable(error)
+            family = DamagedDataError if is_damage else StorageError
+            raise family(f"{self.folder}: its aborted transactions cannot be read: {error}") from error
 
     def _aborted_transactions(self, start: Offset, end: Offset) -> Iterator[AbortedTransaction]:
         for segment in self._segments[self._number_of(start) :]:
