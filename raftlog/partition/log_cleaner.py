@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
 
-from raftlog.errors import CorruptBatchError, DamagedDataError, RaftlogError, StorageError
+from raftlog.errors import CorruptBatchError, DamagedDataError, DiskFullError, RaftlogError, StorageError
 from raftlog.model import Offset, TopicIdPartition
 from raftlog.partition.core.ages import are_apart
 from raftlog.partition.core.compaction import CleaningRules, LogToClean, cleanable_end, has_waited_too_long, measure
@@ -181,10 +181,14 @@ class LogCleaner:
     @staticmethod
     def _take(replica: Replica, step: Rewritten, cuts: int) -> bool:
         """Replace segments by a compacted file, unless the log was truncated, trimmed or closed meanwhile."""
-        if replica.log.swap(step.replaced, step.fresh, cuts=cuts):
-            return True
-        step.discard()
-        return False
+        try:
+            is_in_place = replica.log.swap(step.replaced, step.fresh, cuts=cuts)
+        except DiskFullError:  # At the checkpoint before it. After any other error, the file may be in place.
+            step.discard()
+            raise
+        if not is_in_place:
+            step.discard()
+        return is_in_place
 
     async def _throttle(self, count: int) -> None:
         rate = self._settings.io_max_bytes_per_second

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -15,6 +16,7 @@ from replication_support import World, view
 
 from raftlog.errors import (
     CorruptBatchError,
+    DiskFullError,
     ErrorCode,
     InvalidRequestError,
     OffsetOutOfRangeError,
@@ -24,6 +26,7 @@ from raftlog.errors import (
 from raftlog.partition.log_cleaner import CleanerSettings, LogCleaner
 from raftlog.partition.record_deletion import delete_records
 from raftlog.partition.replica import Replica
+from raftlog.partition.storage import checkpoint
 from raftlog.partition.storage.cleaner import CleanerState, CleaningPass, Moved
 from raftlog.partition.storage.segment import Segment
 from raftlog.record import NewRecord, build_batch, stamp
@@ -412,6 +415,50 @@ async def test_a_full_disk_that_keeps_a_quiet_log_from_being_closed_ends_no_clea
     solo.clock.now_ms = 3_600_000
     assert await work.clean_dirtiest()
     assert view(solo.replica) == [(1, b"k", b"2")]
+    await solo.close()
+
+
+async def test_a_full_disk_leaves_no_compacted_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The file, and its descriptor, stayed until the next start, and the disk stayed full."""
+    solo = Solo(tmp_path, **COMPACT)
+    feed(solo, 10)
+    before, opened = view(solo.replica), set(solo.replica.log.segments)
+    work = cleaner(solo, backoff_ms=1)
+    with monkeypatch.context() as full:
+        full.setattr(checkpoint, "write_json", Mock(side_effect=DiskFullError("No space left on device")))
+        assert not await work.clean_dirtiest()
+    assert list(solo.replica.log.folder.glob("*.cleaned*")) == []
+    assert (view(solo.replica), set(solo.replica.log.segments)) == (before, opened)
+    assert not [name for name in open_files() if name.endswith(".cleaned (deleted)")]
+    assert (solo.failures, solo.replica.log.failure) == ([], None)
+    solo.clock.now_ms += 1_000
+    assert await work.clean_dirtiest()
+    assert len(view(solo.replica)) == 1
+    await solo.close()
+
+
+def open_files() -> list[str]:
+    """Return what this process has open: name, and "(deleted)" if the file was removed."""
+    names = list[str]()
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            names.append(str(path.readlink()))
+    return names
+
+
+async def test_a_compacted_file_that_cannot_be_opened_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    solo = Solo(tmp_path, **COMPACT)
+    feed(solo, 10)
+    work = cleaner(solo, backoff_ms=1)
+    with monkeypatch.context() as patched:
+        full = OSError(errno.EMFILE, "Too many open files")
+        patched.setattr("raftlog.partition.storage.cleaner.open_cleaned", Mock(side_effect=full))
+        assert not await work.clean_dirtiest()
+    assert list(solo.replica.log.folder.glob("*.cleaned*")) == []
+    assert (solo.failures, solo.replica.log.failure) == ([], None)
+    solo.clock.now_ms += 1_000
+    assert await work.clean_dirtiest()
+    assert len(view(solo.replica)) == 1
     await solo.close()
 
 

@@ -176,7 +176,12 @@ class CleaningPass:
             output.abandon()
             return
         output.finish(written_us=max(segment.written_us() for segment in group))
-        yield Rewritten(tuple(group), open_cleaned(output.path, group[0].base_offset, group[0].file.pool))
+        try:
+            fresh = open_cleaned(output.path, group[0].base_offset, group[0].file.pool)
+        except BaseException:  # No descriptor is free, say.
+            unlink_quietly(output.path)
+            raise
+        yield Rewritten(tuple(group), fresh)
 
 
 class _Output:

@@ -199,6 +199,7 @@ class SegmentedLog(TruncatableLog):
             cuts: value of `cuts` before they were read.
 
         Raises:
+            DiskFullError: nothing was replaced.
             StorageError: a disk operation failed; the folder is consistent after every step.
         """
         with self._changing:
