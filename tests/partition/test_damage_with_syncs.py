@@ -35,11 +35,11 @@ def batch_at(offset: int) -> bytearray:
     return batch
 
 
-def damage(folder: Path) -> None:
-    """Change a bit of the first batch's header."""
+def damage(folder: Path, number: int = 0) -> None:
+    """Change a bit of a batch's header, of batches from `batch_at`."""
     segment = next((folder / "t-0").glob("*.log"))
     content = bytearray(segment.read_bytes())
-    content[8] ^= 1
+    content[number * len(batch_at(0)) + 8] ^= 1
     segment.write_bytes(content)
 
 
@@ -74,6 +74,16 @@ async def test_a_former_leader_that_syncs_on_and_cannot_be_truncated_ends_no_bro
     await until(lambda: not solo.tasks._tasks)  # The sync has ended.
     assert solo.replica.damage is not None
     assert solo.failures == []
+    await solo.close()
+
+
+async def test_damage_above_a_truncation_does_not_matter(tmp_path: Path):
+    solo = Solo(tmp_path, leader=2)
+    for offset in range(4):
+        solo.replica.log.append(batch_at(offset))
+    damage(tmp_path, 3)
+    solo.replica.truncate_to(2)
+    assert (solo.replica.log.log_end_offset, solo.replica.damage, solo.failures) == (2, None, [])
     await solo.close()
 
 

@@ -221,17 +221,20 @@ class PartitionLog(SegmentedLog):
         """Iterate over each batch with records at or after `from_offset`: its header, and the payload of a marker.
 
         Args:
-            end: batches that begin there, or later, do not count; None: the log's end.
+            end: batches that begin there, or later, do not count, and may be damaged; None: the log's end.
         """
         start = self.log_start_offset if from_offset is None else from_offset
+        limit = sys.maxsize if end is None else end
         for segment in list(self._segments):
-            if segment.next_offset <= start:
+            if segment.next_offset <= start or segment.base_offset >= limit:
                 continue  # Its file need not be opened.
             for position, header in segment.headers(start):
-                if end is not None and header.base_offset >= end:
+                if header.base_offset >= limit:
                     return
                 if header.last_offset >= start:
                     yield header, segment.marker_at(position, header) if header.is_control else None
+                if header.next_offset >= limit:
+                    return
 
     @property
     def has_aborted(self) -> bool:
