@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import accumulate
 from typing import BinaryIO
 
 import click
 
 from raftlog.cli.connecting import security_in_use
 from raftlog.cli.interruptions import cancel_this, interruptible
+from raftlog.cli.output import Output
 from raftlog.cli.record_lines import render_json, render_value
 from raftlog.cli.remote import bootstrap_option, complete_topics, isolation_option, require_topic
 from raftlog.cli.shared import FiniteRange, run
@@ -120,9 +122,11 @@ async def _consume_in_group(
         async with Consumer(
             bootstrap, topic, group_id=group, auto_offset_reset=reset, isolation=isolation, security=security_in_use()
         ) as consumer:
-            # Ctrl-C arrives during a wait: every fetched record is printed, and may be committed.
             with suppress(asyncio.CancelledError):
                 await _print_all(consumer, printer, timeout_s)
+            # Ctrl-C arrives while the pipe is full: what it has not taken must not be committed.
+            if (record := printer.unprinted) is not None:
+                await consumer.seek(record.topic, record.partition, record.offset)
 
 
 async def _print_all(consumer: Consumer, printer: _Printer, timeout_s: float | None) -> None:
@@ -135,7 +139,7 @@ async def _print_all(consumer: Consumer, printer: _Printer, timeout_s: float | N
                 return
         records = await consumer.fetch(max_records=printer.left, max_wait_ms=wait_ms)
         if records:
-            printer.print(records)
+            await printer.print(records)
             quiet_since = time.monotonic()
 
 
@@ -163,22 +167,35 @@ class _Printer:
 
     def __init__(self, out: BinaryIO, render: Callable[[Record], bytes], max_records: int | None) -> None:
         self._out = out
+        self._output = Output(out)
         self._render = render
         self._terminal = out.isatty()
         self.left = max_records
         """How many more records to print; None: all."""
+        self.unprinted: Record | None = None
+        """The first record of the last `print` whose line is not written in full."""
 
     @property
     def wanted(self) -> bool:
         return self.left is None or self.left > 0
 
-    def print(self, records: Sequence[Record]) -> None:
+    async def print(self, records: Sequence[Record]) -> None:
+        """Write a line for each record. After a cancellation, `unprinted` says how far it came."""
         chosen = records if self.left is None else records[: self.left]
         if self.left is not None:
             self.left -= len(chosen)
-        lines = b"".join(map(self._render, chosen))
-        self._out.write(bytes_on_terminal(lines, json=self._render is render_json) if self._terminal else lines)
-        self._out.flush()
+        lines = list(map(self._line, chosen))
+        begin = self._output.written
+        try:
+            await self._output.write(b"".join(lines))
+        finally:
+            written = self._output.written - begin
+            ends = accumulate(map(len, lines))
+            self.unprinted = next((r for r, end in zip(chosen, ends, strict=True) if end > written), None)
+
+    def _line(self, record: Record) -> bytes:
+        line = self._render(record)
+        return bytes_on_terminal(line, json=self._render is render_json) if self._terminal else line
 
     @contextmanager
     def quiet_when_closed(self) -> Iterator[None]:

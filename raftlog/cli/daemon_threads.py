@@ -17,11 +17,11 @@ T = TypeVar("T")
 LOOK_UP_S = 5.0
 
 
-async def in_thread(work: Callable[[], T], *, timeout_s: float) -> T:
+async def in_thread(work: Callable[[], T], *, timeout_s: float | None) -> T:
     """Return what `work` returns, from a thread of its own. A thread that hangs is left behind.
 
     Raises:
-        TimeoutError: it has not returned within `timeout_s`.
+        TimeoutError: it has not returned within `timeout_s`; None: wait as long as it takes.
         OSError, ValueError: from `work`.
     """
     loop = asyncio.get_running_loop()
