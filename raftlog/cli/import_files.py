@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 import orjson
 
+from raftlog.cli import exact_json
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -166,7 +168,7 @@ def _ndjson(path: Path) -> Iterator[list[Row]]:
                 if line.isspace():
                     continue
                 try:
-                    row = orjson.loads(line)
+                    row = exact_json.loads(line)
                 except orjson.JSONDecodeError as error:
                     raise click.ClickException(f"{path}, line {number}: not JSON: {error}") from None
                 if not isinstance(row, dict):

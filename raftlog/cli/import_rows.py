@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from raftlog.cli.exact_json import ExactNumber
 from raftlog.client.times import Time, as_argument, microseconds
 from raftlog.errors import InvalidRequestError
 from raftlog.record.formats import COLUMNS
@@ -103,6 +104,8 @@ def _bytes(value: Any) -> bytes | None:
 
 def _plain(value: Any) -> Any:
     """Return a value for JSON: bytes as text or base64; decimals, dates and times as text; durations in seconds."""
+    if isinstance(value, ExactNumber):
+        return value.as_json()
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, bytes):

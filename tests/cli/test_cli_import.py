@@ -297,6 +297,20 @@ def test_values_that_json_has_not_are_text():
     }
 
 
+def test_numbers_of_ndjson_keep_their_digits(tmp_path: Path):
+    """Two ids became one key: a double has about 16 digits."""
+    ids = ["18446744073709551617", "18446744073709551618", "-9223372036854775809", "9223372036854775807"]
+    ids += ["0.12345678901234567", "12345678901234567890.5", "1.5", "0.30000000000000004"]
+    (tmp_path / "t.ndjson").write_text("".join(f'{{"id": {each}, "in": [{each}, "{each}"]}}\n' for each in ids))
+    mapped = Mapped(value=None, key="id", timestamp=None, partition=None, headers={})
+    (rows,) = import_files.chunks_of(tmp_path / "t.ndjson", "ndjson")
+    records = [mapped.record(row) for row in rows]
+    assert [record.key for record in records] == [each.encode() for each in ids]
+    assert [record.value for record in records] == [f'{{"in":[{each},"{each}"]}}'.encode() for each in ids]
+    with pytest.raises(InvalidRequestError, match=r"column id: expected a time, .* received 18446744073709551617$"):
+        Mapped(value=None, key=None, timestamp="id", partition=None, headers={}).record(rows[0])
+
+
 @pytest.mark.parametrize(
     "row",
     [
