@@ -119,7 +119,9 @@ def _csv(path: Path) -> Iterator[list[Row]]:
     import pyarrow as pa  # noqa: PLC0415
 
     with path.open(newline="", encoding="utf-8-sig") as file:
-        names = next(csv.reader(file), [])
+        names = next(filter(None, csv.reader(file)), [])
+    if not names and path.stat().st_size:
+        raise click.ClickException(f"{path}: has no line with the names of columns")
     done, block_bytes = 0, _BLOCK_BYTES
     while names:
         again = done  # Counted here, since Arrow's own option to skip rows counts blank lines, too.

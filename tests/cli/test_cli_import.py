@@ -232,6 +232,24 @@ def test_blank_lines_before_a_large_row_repeat_nothing(tmp_path: Path, monkeypat
     assert [int(row["n"]) for row in rows] == list(range(32))
 
 
+@pytest.mark.parametrize("blank", ["\n", "\r\n\r\n", "\ufeff\n"])
+def test_blank_lines_before_the_names_of_columns_are_skipped(tmp_path: Path, blank: str):
+    """The import succeeded, with no row."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"{blank}a,b\n1,2\n", newline="")
+    assert list(import_files.chunks_of(path, "csv")) == [[{"a": "1", "b": "2"}]]
+
+
+def test_a_csv_file_without_columns_is_refused_unless_it_is_empty(tmp_path: Path):
+    path = tmp_path / "t.csv"
+    path.write_text("")
+    assert list(import_files.chunks_of(path, "csv")) == []
+    path.write_text("\n\n")
+    result = invoke("import", path, "--topic", "t")
+    assert result.exit_code == 1
+    assert "has no line with the names of columns" in result.stderr
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.arrows"])
 def test_two_columns_of_one_name_are_refused(tmp_path: Path, name: str):
     """One of them would be missing in the records."""
