@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = dict[str, Any]
 ROWS = 10_000
-"""About how many rows are in memory, and sent, at once."""
+"""The most rows that are in memory, and sent, at once."""
+CHUNK_BYTES = 8 << 20
+"""About how many bytes: more only of a larger row."""
 FORMS = {".parquet": "parquet", ".arrows": "arrow", ".arrow": "arrow", ".csv": "csv", ".ndjson": "ndjson"}
 FORMS |= {".jsonl": "ndjson", ".feather": "arrow", ".ipc": "arrow"}
 MAX_LINE_BYTES = 64 << 20
@@ -64,8 +65,11 @@ def _parquet(path: Path) -> Iterator[list[Row]]:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=ROWS, use_threads=False):
-            yield _rows(batch)
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        row_bytes = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
+        rows = max(1, min(ROWS, CHUNK_BYTES // max(1, row_bytes)))
+        for batch in file.iter_batches(batch_size=rows, use_threads=False):
+            yield from _chunks(batch)
 
 
 def _arrow(path: Path) -> Iterator[list[Row]]:
@@ -81,8 +85,17 @@ def _arrow(path: Path) -> Iterator[list[Row]]:
         else:
             batches = iter(pa.ipc.open_stream(file))
         for batch in batches:
-            for start in range(0, batch.num_rows, ROWS):
-                yield _rows(batch.slice(start, ROWS))
+            yield from _chunks(batch)
+
+
+def _chunks(batch: pa.RecordBatch) -> Iterator[list[Row]]:
+    """Return the rows of a batch; halves of it, if they are too many."""
+    if batch.num_rows > 1 and (batch.num_rows > ROWS or batch.nbytes > CHUNK_BYTES):
+        half = batch.num_rows // 2
+        yield from _chunks(batch.slice(0, half))
+        yield from _chunks(batch.slice(half))
+    elif batch.num_rows:
+        yield _rows(batch)
 
 
 def _rows(batch: pa.RecordBatch) -> list[Row]:
@@ -129,8 +142,7 @@ def _csv(path: Path) -> Iterator[list[Row]]:
             for batch in _csv_batches(path, names, block_bytes):
                 rows = batch.slice(min(again, batch.num_rows))
                 again -= batch.num_rows - rows.num_rows
-                for start in range(0, rows.num_rows, ROWS):
-                    yield _rows(rows.slice(start, ROWS))
+                yield from _chunks(rows)
                 done += rows.num_rows
             return
         except pa.ArrowInvalid as error:
@@ -160,23 +172,25 @@ def _csv_batches(path: Path, names: list[str], block_bytes: int) -> Iterator[pa.
 
 
 def _ndjson(path: Path) -> Iterator[list[Row]]:
-    number = 0
+    rows: list[Row] = []
+    size = 0
     with path.open("rb") as file:
-        lines = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
-        while chunk := list(islice(lines, ROWS)):
-            rows = []
-            for line in chunk:
-                number += 1
-                if line.isspace():
-                    continue
-                try:
-                    row = exact_json.loads(line)
-                except orjson.JSONDecodeError as error:
-                    raise click.ClickException(f"{path}, line {number}: not JSON: {error}") from None
-                if not isinstance(row, dict):
-                    raise click.ClickException(f"{path}, line {number}: expected an object, received {line[:60]!r}")
-                rows.append(row)
-            yield rows
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
+            if line.isspace():
+                continue
+            try:
+                row = exact_json.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise click.ClickException(f"{path}, line {number}: not JSON: {error}") from None
+            if not isinstance(row, dict):
+                raise click.ClickException(f"{path}, line {number}: expected an object, received {line[:60]!r}")
+            rows.append(row)
+            size += len(line)
+            if len(rows) == ROWS or size >= CHUNK_BYTES:
+                yield rows
+                rows, size = [], 0
+    if rows:
+        yield rows
 
 
 _READERS = {"parquet": _parquet, "arrow": _arrow, "csv": _csv, "ndjson": _ndjson}

@@ -223,6 +223,25 @@ def test_rows_of_csv_may_be_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [(int(row["n"]), row["value"]) for row in rows] == list(enumerate(values))
 
 
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv", "ndjson"])
+def test_large_rows_are_few_at_once(tmp_path: Path, form: str):
+    """All rows up to 10,000 were in memory at once, and with a transactional id in one transaction."""
+    path, size = tmp_path / "large", 1 << 20
+    values = [f"{number:{size}}" for number in range(50)]
+    table = pa.table({"value": values})
+    if form == "parquet":
+        pq.write_table(table, path)
+    elif form == "arrow":
+        pa.feather.write_feather(table, path, compression="uncompressed")
+    elif form == "csv":
+        path.write_text("value\n" + "\n".join(values) + "\n")
+    else:
+        path.write_text("".join(f'{{"value": "{value}"}}\n' for value in values))
+    chunks = list(import_files.chunks_of(path, form))
+    assert [int(row["value"]) for chunk in chunks for row in chunk] == list(range(50))
+    assert max(map(len, chunks)) <= import_files.CHUNK_BYTES // size + 1
+
+
 def test_blank_lines_before_a_large_row_repeat_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The file is read again with larger blocks, behind the rows that were read."""
     monkeypatch.setattr(import_files, "_BLOCK_BYTES", 100)
