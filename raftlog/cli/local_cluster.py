@@ -182,11 +182,19 @@ class LocalCluster:
         Raises:
             ClusterError: the node runs already.
             PortInUseError: nothing was started.
+            OSError: the process cannot be recorded, on a full disk, say: it was killed.
         """
         if (pid := self.pid(name)) is not None:
             raise ClusterError(f"{name} is running already, as process {pid}")
         require_free_ports([self.node(name)])
-        record_process(self.data, name, self._launcher.launch(self.node(name)))
+        process = self._launcher.launch(self.node(name))
+        try:
+            record_process(self.data, name, process)
+        except BaseException:  # No later command would know of it.
+            process.send(signal.SIGKILL)
+            process.wait_gone(STOP_TIMEOUT_S)
+            collect(process)
+            raise
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S, names: Iterable[str] | None = None) -> None:
         """Wait until the named nodes (None: all) are ready.
@@ -233,7 +241,7 @@ class LocalCluster:
 
     def restart(self, name: str) -> None:
         """Restart one node, stopping it first if it runs. Does not wait until it is ready."""
-        self._end([name], STOP_TIMEOUT_S)
+        self._end([name], STOP_TIMEOUT_S, [])  # What runs next is recorded in its place.
         self.start_node(name)
 
     def configure(self, name: str, *, dial: Mapping[str, str] | None = None, **tables: Any) -> None:
@@ -251,17 +259,28 @@ class LocalCluster:
         self._state, self._nodes = state, nodes
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> list[str]:
-        """Stop every node, brokers first: they need a controller to shut down cleanly. Return the killed nodes."""
+        """Stop every node, brokers first: they need a controller to shut down cleanly. Return the killed nodes.
+
+        Raises:
+            OSError: every node has ended, but that cannot be recorded: on a full disk, say.
+        """
         if ClusterState.load(self.data) is None:
             return []
         deadline = time.monotonic() + timeout_s
-        stubborn = self._end(self.brokers, timeout_s)
-        stubborn += self._end(self.controllers, max(2.0, deadline - time.monotonic()))
+        unrecorded = list[OSError]()
+        stubborn = self._end(self.brokers, timeout_s, unrecorded)
+        stubborn += self._end(self.controllers, max(2.0, deadline - time.monotonic()), unrecorded)
         collect_all()
+        for error in unrecorded:
+            raise error
         return stubborn
 
-    def _end(self, names: Iterable[str], timeout_s: float) -> list[str]:
-        """Send SIGTERM to the named nodes; kill those that did not exit within `timeout_s`, and return their names."""
+    def _end(self, names: Iterable[str], timeout_s: float, unrecorded: list[OSError]) -> list[str]:
+        """Send SIGTERM to the named nodes; kill those that did not exit within `timeout_s`, and return their names.
+
+        Args:
+            unrecorded: gets the errors of `cluster.json`, for after the last node.
+        """
         processes = {name: process for name in names if (process := self.process(name)) is not None}
         deadline = time.monotonic() + timeout_s
         for process in processes.values():
@@ -273,7 +292,10 @@ class LocalCluster:
                 stubborn.append(name)
                 process.send(signal.SIGKILL)
                 process.wait_gone(STOP_TIMEOUT_S)
-            self._forget(name, process)
+            try:
+                self._forget(name, process)
+            except OSError as error:
+                unrecorded.append(error)
         return stubborn
 
     def _forget(self, name: str, process: ProcessIdentity) -> None:

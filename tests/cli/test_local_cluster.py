@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -158,6 +159,37 @@ def test_a_node_deaf_to_sigterm_is_killed(build: Build):
     cluster.wait_ready(10)
     assert cluster.stop(0.5) == ["broker-1"]
     assert cluster.running() == []
+
+
+def no_space(state: ClusterState, data: Path) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_keeps_no_node_running(build: Build, monkeypatch: pytest.MonkeyPatch):
+    """The error of the first broker left the controllers running, at each attempt."""
+    cluster = build()
+    cluster.start()
+    processes = [cluster.process(name) for name in cluster.names]
+    with monkeypatch.context() as patch:
+        patch.setattr(ClusterState, "save", no_space)
+        with pytest.raises(OSError, match="No space left"):
+            cluster.stop(10)
+    assert [process.alive for process in processes if process] == [False] * 3
+    assert cluster.stop() == []
+
+
+def test_a_node_that_cannot_be_recorded_is_ended(build: Build, monkeypatch: pytest.MonkeyPatch):
+    """No later command would have known of it."""
+    cluster = build()
+    cluster.start()
+    cluster.kill("broker-1")
+    launch, launched = Launcher.launch, []
+    monkeypatch.setattr(Launcher, "launch", lambda *given: launched.append(launch(*given)) or launched[-1])
+    with monkeypatch.context() as patch:
+        patch.setattr(ClusterState, "save", no_space)
+        with pytest.raises(OSError, match="No space left"):
+            cluster.start_node("broker-1")
+    assert [process.alive for process in launched] == [False]
 
 
 def test_a_paused_node_ends_too(build: Build):
