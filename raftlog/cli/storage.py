@@ -148,7 +148,8 @@ def cut(folder: Path, yes: bool) -> None:
     folder = folder.absolute()
     with _unused(folder.parent.parent):
         if not yes:
-            click.confirm(f"All records after the first damage in {folder.name} will be lost. Continue?", abort=True)
+            lost = f"All records after the first damage in {folder.name} will be lost"
+            click.confirm(f"{lost}. Continue?", abort=True, err=True)
         try:
             end, aside = cut_at_damage(folder)
         except RaftlogError as error:

@@ -104,7 +104,9 @@ def elect_leaders(
 ) -> None:
     """Elect the preferred leaders, of these partitions or of all."""
     if unclean and not yes:
-        click.confirm("Records that only the missing replicas have will be lost. Continue?", abort=True)
+        if as_json:
+            raise click.UsageError("with --json nothing is asked: give --yes")
+        click.confirm("Records that only the missing replicas have will be lost. Continue?", abort=True, err=True)
 
     async def work() -> list[ElectedLeader]:
         async with admin(bootstrap) as client:

@@ -78,5 +78,5 @@ def _asked(authorizer: str) -> str:
 
 def _read_password() -> str:
     if sys.stdin.isatty():
-        return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+        return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     return sys.stdin.readline().rstrip("\r\n")

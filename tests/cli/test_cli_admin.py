@@ -80,7 +80,7 @@ def test_leaders_are_elected(raftlog, topic_name: str):
     raftlog("topics", "create", topic_name)
     assert raftlog("topics", "elect-leaders", f"{topic_name}-0", "--json").stdout.startswith("[")
     asked = raftlog("topics", "elect-leaders", f"{topic_name}-0", "--unclean", stdin="n\n", code=1)
-    assert "will be lost" in asked.stdout
+    assert "will be lost" in asked.stderr
 
 
 def test_users_rules_quotas_and_settings(raftlog, topic_name: str):

@@ -143,7 +143,9 @@ def test_cutting_keeps_what_is_sound_and_a_copy_of_the_rest(data: Path):
     damaged = second.read_bytes()
     end = int(second.stem) + 5
 
-    assert invoke("storage", "cut", partition(data), stdin="n\n").exit_code == 1
+    asked = invoke("storage", "cut", partition(data), stdin="n\n")
+    assert (asked.exit_code, asked.stdout) == (1, "")
+    assert "will be lost. Continue?" in asked.stderr
     assert second.read_bytes() == damaged
     result = invoke("storage", "cut", partition(data), stdin="y\n")
 
