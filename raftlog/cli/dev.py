@@ -200,8 +200,9 @@ def _errors() -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Treat SIGTERM and a closed terminal like Ctrl-C, so that nodes shut down cleanly."""
-    before = {sig: signal.signal(sig, signal.default_int_handler) for sig in (signal.SIGTERM, signal.SIGHUP)}
+    """Treat SIGTERM and a closed terminal like Ctrl-C, so that nodes shut down cleanly; not with `nohup`."""
+    handled = [sig for sig in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(sig) is not signal.SIG_IGN]
+    before = {sig: signal.signal(sig, signal.default_int_handler) for sig in handled}
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from raftlog.cli import dev as dev_commands
 from raftlog.cli.cluster_plan import free_base_port
 from raftlog.cli.launcher import Launcher
 from raftlog.cli.local_cluster import LocalCluster
@@ -84,6 +85,18 @@ cli(["dev", "up", "--controllers", "1", "--brokers", "1", "--port", "{free_base_
         assert process.stderr is not None
         assert "Stopping the cluster." in process.stderr.read()
     assert cluster.running() == []
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    """With `nohup`, the cluster is to outlive its terminal."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with dev_commands._interruptible():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("detached", [True, False])
