@@ -102,12 +102,14 @@ class GroupAdmin(SecurityAdmin):
                 offsets are the starting point.
             to_offset: the same offset in every partition.
             shift_by: added to each offset; a negative number goes back.
-            partitions: the (topic, partition) pairs to reset; None: all with a committed offset.
+            partitions: the (topic, partition) pairs to reset; None: all with a committed offset, except for those of
+                deleted topics.
             dry_run: commit nothing; only return the new offsets.
 
         Raises:
             InvalidRequestError: NON_EMPTY_GROUP; or a partition that is to be shifted has no committed offset; or both
                 `to` and `to_offset` are given.
+            NotFoundError: one of `partitions` does not exist.
         """
         return self._run(
             self._client.reset_group_offsets,

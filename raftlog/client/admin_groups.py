@@ -16,6 +16,7 @@ from raftlog.wire import paths
 from raftlog.wire.coordinators import CoordinatorInfo, CoordinatorKind
 
 if TYPE_CHECKING:
+    from raftlog.wire.data import OffsetResponse
     from raftlog.wire.groups import GroupDescription, GroupListing, OffsetResults
 
 
@@ -83,17 +84,22 @@ class GroupAdmin(SecurityAdmin):
             group_id: the group's id.
         """
         offsets = await self.group_offsets(group_id)
-        ends = await concurrently([self._end_of(partition) for partition in offsets])
+        ends = await concurrently([self._offset_of(partition, "latest") for partition in offsets])
         return {
-            partition: max(0, end - offset)
+            partition: max(0, end.offset - offset)
             for (partition, offset), end in zip(offsets.items(), ends, strict=True)
             if end is not None
         }
 
-    async def _end_of(self, partition: TopicPartition) -> Offset | None:
+    async def _offset_of(
+        self, partition: TopicPartition, at: Start, *, required: bool = False
+    ) -> OffsetResponse | None:
+        """Return an offset of a partition; None if its topic was deleted, unless it is required."""
         try:
-            return (await ask_offset(self._connection, partition, "latest")).offset
+            return await ask_offset(self._connection, partition, at)
         except NotFoundError:
+            if required:
+                raise
             return None
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], Offset]) -> None:
@@ -147,12 +153,14 @@ class GroupAdmin(SecurityAdmin):
                 offsets are the starting point.
             to_offset: the same offset in every partition.
             shift_by: added to each offset; a negative number goes back.
-            partitions: the (topic, partition) pairs to reset; None: all with a committed offset.
+            partitions: the (topic, partition) pairs to reset; None: all with a committed offset, except for those of
+                deleted topics.
             dry_run: commit nothing; only return the new offsets.
 
         Raises:
             InvalidRequestError: NON_EMPTY_GROUP; or a partition that is to be shifted has no committed offset; or both
                 `to` and `to_offset` are given.
+            NotFoundError: one of `partitions` does not exist.
         """
         if to is not None and to_offset is not None:
             raise InvalidRequestError(f"give to or to_offset, not both; received {to!r} and {to_offset}")
@@ -162,9 +170,11 @@ class GroupAdmin(SecurityAdmin):
         if to is None and to_offset is None and unknown:
             raise InvalidRequestError(f"group {group_id!r} has committed no offset of {unknown[0]} to shift")
         at = "latest" if to is None else to
-        answers = await concurrently([ask_offset(self._connection, one, at) for one in chosen])
+        answers = await concurrently([self._offset_of(one, at, required=partitions is not None) for one in chosen])
         after = {}
         for partition, answer in zip(chosen, answers, strict=True):
+            if answer is None:
+                continue
             base = answer.offset if to is not None else before[partition] if to_offset is None else to_offset
             after[partition] = min(max(base + shift_by, answer.log_start_offset), answer.high_watermark)
         if after and not dry_run:

@@ -289,6 +289,7 @@ async def test_commits_in_the_background_are_done_before_the_end(url: str, topic
         assert await admin.group_lag(group) == {TopicPartition(topic_name, 0): 4}
         await admin.delete_topic(topic_name)
         assert await admin.group_lag(group) == {}
+        assert await admin.reset_group_offsets(group, to="earliest") == {}
 
 
 async def test_a_commit_whose_answer_was_lost_and_that_is_refused_later_may_count(
