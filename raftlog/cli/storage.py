@@ -38,6 +38,8 @@ def format_(folder: Path, cluster_id: str | None, node_id: int) -> None:
     """
     if cluster_id == "":
         raise click.BadParameter("expected a name, received none", param_hint="--cluster-id")
+    if cluster_id is not None and not cluster_id.isprintable():
+        raise click.BadParameter(f"expected printable characters, received {cluster_id!r}", param_hint="--cluster-id")
     owner = cluster_id or new_uuid_hex()
     try:
         DataDir.open(folder, cluster_id=owner, node_id=node_id).close()

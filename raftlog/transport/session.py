@@ -314,7 +314,7 @@ class HttpSession:
     ) -> T:
         """Send a JSON request (`message=` any wire type, or `query=`) and decode the response as `cls`."""
         if (message := request.pop("message", None)) is not None:
-            request["body"] = encode_json(message)
+            request["body"] = _encoded(method, path, message)
         answer = await self.request(method, address, path, timeout_ms=timeout_ms, **request)
         return decode_json(cls, answer.body, error=PeerAnswerError, ignore_unknown=True)
 
@@ -323,7 +323,7 @@ class HttpSession:
     ) -> tuple[T, memoryview]:
         """Like `call`, for a response that is a frame: return its head and the bytes after it."""
         if (message := request.pop("message", None)) is not None:
-            request["body"] = encode_json(message)
+            request["body"] = _encoded(method, path, message)
         answer = await self.request(method, address, path, timeout_ms=timeout_ms, accept=media.FRAME, **request)
         return decode_frame(cls, answer.body, error=PeerAnswerError, ignore_unknown=True)
 
@@ -371,6 +371,20 @@ def _countdown(timeout_ms: int) -> Callable[[], int]:
     """Return a function that returns the milliseconds left, at least 1."""
     deadline = time.monotonic() + timeout_ms / 1_000
     return lambda: max(1, int(1_000 * (deadline - time.monotonic())))
+
+
+def _encoded(method: str, path: str, message: object) -> bytes:
+    """Return a message as JSON.
+
+    Raises:
+        InvalidRequestError: a value that the caller gave is not possible in JSON.
+    """
+    try:
+        return encode_json(message)
+    except TypeError as error:
+        raise InvalidRequestError(
+            f"{method} {path} was not sent: expected integers of 64 bits and text in UTF-8 ({error})"
+        ) from None
 
 
 def _why(error: Exception) -> str:

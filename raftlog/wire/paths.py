@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from raftlog.errors import InvalidRequestError
+
 # Public listener.
 LIVEZ = "/livez"
 READYZ = "/readyz"
@@ -96,5 +98,12 @@ PRODUCER_ID_BLOCK = "/internal/v1/producer-ids"
 
 
 def fill(path: str, **values: str | int) -> str:
-    """Return `path` with its variables replaced by percent-encoded values."""
-    return path.format(**{name: quote(str(value), safe="") for name, value in values.items()})
+    """Return `path` with its variables replaced by percent-encoded values.
+
+    Raises:
+        InvalidRequestError: a value is text that UTF-8 cannot encode.
+    """
+    try:
+        return path.format(**{name: quote(str(value), safe="") for name, value in values.items()})
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError(f"expected a name in UTF-8, received {error.object!r:.200}") from None
