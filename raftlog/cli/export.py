@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8
 """Partitions written concurrently."""
+RECORDS_PER_FILE = 1_000_000
 _FORM_OF = {suffix: form for form, suffix in SUFFIXES.items()} | {".jsonl": "ndjson"}
 
 
@@ -64,8 +65,8 @@ def _names(context: click.Context, parameter: click.Parameter, text: str | None)
 @click.option("--from", "start", default="earliest", metavar="TIME", callback=_a_bound, help="earliest, or a time.")
 @click.option("--until", "end", default="latest", metavar="TIME", callback=_a_bound, help="latest (now), or a time.")
 @click.option("--columns", metavar="NAME[,NAME]", callback=_names, help=f"Default: {','.join(COLUMNS)}.")
-@click.option("--records-per-file", type=click.IntRange(min=1), default=1_000_000, show_default=True)
-@click.option("--accept-gaps", is_flag=True, help="Continue after records that were deleted before they were exported.")
+@click.option("--records-per-file", type=click.IntRange(min=1), help=f"In a folder. Default: {RECORDS_PER_FILE}.")
+@click.option("--accept-gaps", is_flag=True, help="In a folder, go on after records deleted before their export.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.option(
     "--isolation", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_committed",
@@ -82,7 +83,7 @@ def command(
     start: Bound,
     end: Bound,
     columns: list[str],
-    records_per_file: int,
+    records_per_file: int | None,
     accept_gaps: bool,
     overwrite: bool,
     isolation: Isolation,
@@ -98,6 +99,9 @@ def command(
     wanted = selection(topic, partitions, start, end, isolation)
     is_file = target.suffix in _FORM_OF and not target.is_dir()
     chosen = form or (_FORM_OF[target.suffix] if is_file else "parquet")
+    of_folders = ["--records-per-file"] * (records_per_file is not None) + ["--accept-gaps"] * accept_gaps
+    if without_effect := of_folders if is_file else ["--overwrite"] * overwrite:
+        raise click.UsageError(f"{without_effect[0]} has no effect: {target} is a {'file' if is_file else 'folder'}")
     if is_file and target.exists() and not overwrite:
         raise click.UsageError(f"{target} exists; name another file, or pass --overwrite")
     writing: _Writing
@@ -105,7 +109,7 @@ def command(
         writing = _OneFile(target, chosen, columns)
     else:
         folder = ExportFolder(target, topic, chosen, {"columns": columns, "isolation": isolation})
-        writing = _Parts(folder, chosen, columns, records_per_file, accept_gaps=accept_gaps)
+        writing = _Parts(folder, chosen, columns, records_per_file or RECORDS_PER_FILE, accept_gaps=accept_gaps)
     sys.exit(run(_Export(wanted, writing, as_json=as_json).run(bootstrap)))
 
 

@@ -152,6 +152,21 @@ def test_topics_whose_names_begin_alike_share_a_folder(tmp_path: Path):
     assert not ours.exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "says"),
+    [
+        ("all.parquet", ["--records-per-file", "5"], "--records-per-file has no effect"),
+        ("all.parquet", ["--accept-gaps"], "--accept-gaps has no effect"),
+        ("parts", ["--overwrite"], "--overwrite has no effect"),
+    ],
+)
+def test_an_option_without_effect_is_refused(tmp_path: Path, name: str, option: list[str], says: str):
+    """It was ignored: `--accept-gaps` for one file, say."""
+    result = export("t", "--to", tmp_path / name, *option)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
 def test_mistakes(topic: str, tmp_path: Path):
     there = tmp_path / "there.csv"
     there.write_text("mine")
