@@ -27,15 +27,13 @@ from raftlog.record.batch import (
 )
 from raftlog.record.compute import pc
 from raftlog.record.control import NOTHING_ABORTED, AbortedBatches, readable_batches
+from raftlog.record.headers import HEADERS_TYPE, HeaderColumn
 from raftlog.record.model import Compression, Headers, NewRecord, Record, RecordColumns
 from raftlog.record.row_checks import validate_rows
 from raftlog.record.short import as_arrow, encode_short, read_short
 from raftlog.record.single import encode, single_record
 from raftlog.record.structure import check_structure
 
-HEADERS_TYPE = pa.list_(
-    pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary(), nullable=True)])
-)
 SCHEMA = pa.schema(
     [
         pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
@@ -398,7 +396,10 @@ def _headers_of(entries: list[dict[str, object]] | None) -> Headers:
 
 
 def _headers_array(headers: Sequence[Headers]) -> pa.Array:
-    return pa.array([[{"key": key, "value": value} for key, value in row] or None for row in headers], HEADERS_TYPE)
+    column = HeaderColumn()
+    for row in headers:
+        column.append(row)
+    return column.to_array()
 
 
 def encode_rows(rows: pa.RecordBatch, compression: Compression | None) -> Buffer:

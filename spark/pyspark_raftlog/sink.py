@@ -27,7 +27,8 @@ from pyspark_raftlog.parsing import (
 )
 from raftlog.errors import ConfigError
 from raftlog.model import TopicPartition
-from raftlog.record.arrow import HEADERS_TYPE, SCHEMA
+from raftlog.record.arrow import SCHEMA
+from raftlog.record.headers import HEADERS_TYPE
 from raftlog.record.model import Compression
 from raftlog.record.partitioner import partition_for_key
 from raftlog.traceparent import TRACEPARENT

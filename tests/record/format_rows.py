@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from raftlog.record.arrow import HEADERS_TYPE, READ_SCHEMA
+from raftlog.record.arrow import READ_SCHEMA
 from raftlog.record.formats import COLUMNS, encoder
+from raftlog.record.headers import HEADERS_TYPE
 
 AWKWARD = (
     b"",

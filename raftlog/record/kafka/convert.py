@@ -32,8 +32,10 @@ _COMPRESSION: dict[int, Compression | None] = {
     kafka.LZ4: "lz4",
     kafka.ZSTD: "zstd",
 }
-_OFFSET_DELTA = 4
-"""The column of a compacted batch."""
+MANY_HEADERS = 5_000
+"""So many headers take more than `serving.workers.INLINE_BYTES`. One by one, more would hold the interpreter."""
+_HEADERS, _OFFSET_DELTA = 3, 4
+"""Columns; the second one is that of a compacted batch."""
 _MAX_DELTA = 2**31 - 1
 _MARKER_KEY, _MARKER_VALUE = struct.Struct(">hh"), struct.Struct(">hi")
 _MARKER_VERSION = 0
@@ -87,7 +89,8 @@ def to_kafka(header: BatchHeader, batch: Buffer) -> bytearray:
         return _marker(header, batch)
     rows = to_arrow(header, batch)
     compacted = rows.column(_OFFSET_DELTA) if header.is_compacted else None
-    if rows.num_rows >= FEW_RECORDS and arrays.is_available():
+    is_large = rows.num_rows >= FEW_RECORDS or len(rows.column(_HEADERS).values) > MANY_HEADERS
+    if is_large and arrays.is_available():
         deltas = None if compacted is None else arrays.numbers_of(compacted, "int32").astype("int64")
         base, newest, records = encode_columns(rows, deltas)
     else:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from raftlog.record.arrow import HEADERS_TYPE, SCHEMA
+from raftlog.record.arrow import SCHEMA
 from raftlog.record.batch import Buffer
+from raftlog.record.headers import HEADERS_TYPE
 from raftlog.record.kafka.arrays import np
 from raftlog.record.kafka.header import KafkaHeader, invalid
 from raftlog.record.kafka.loop import (

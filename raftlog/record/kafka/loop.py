@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from raftlog.errors import ErrorCode, InvalidRequestError
+from raftlog.record.arrow import SCHEMA, rows_to_write
 from raftlog.record.batch import Buffer
+from raftlog.record.headers import HeaderColumn
 from raftlog.record.kafka.header import KafkaHeader, invalid
 from raftlog.record.model import Headers, RecordColumns
 
@@ -17,6 +19,8 @@ _LAST = 0x80
 """A byte of a varint below this is its last one."""
 _INT_BITS, _LONG_BITS = 35, 70
 _NULL = -1
+_HEADERS = 3
+"""The column."""
 FEW_HEADERS, HEADER_BYTES = 100_000, 8
 """A batch may have so many headers in any case, and more if each takes as many bytes on average."""
 
@@ -57,15 +61,15 @@ class _Reader:
         return self.data[at : at + size]
 
 
-def decode_records(header: KafkaHeader, records: Buffer) -> RecordColumns:
-    """Return the unpacked records of a batch.
+def decode_records(header: KafkaHeader, records: Buffer) -> RecordColumns | pa.RecordBatch:
+    """Return the unpacked records of a batch: as rows of `SCHEMA` if any of them has headers.
 
     Raises:
         InvalidRequestError: INVALID_RECORD, INVALID_TIMESTAMP.
     """
     reader, columns = _Reader(records), RecordColumns()
     headers_left = most_headers(len(records))
-    keys, headers = list[bytes | None](), list[Headers]()
+    keys, headers = list[bytes | None](), HeaderColumn()
     for number in range(header.record_count):
         size = reader.number()
         end = reader.at + size
@@ -77,15 +81,15 @@ def decode_records(header: KafkaHeader, records: Buffer) -> RecordColumns:
             raise invalid(f"record {number} has the offset delta {delta}")
         keys.append(reader.piece(end))
         columns.values.append(reader.piece(end))
-        headers.append(_headers(reader, end, headers_left))
-        headers_left -= len(headers[-1])
+        headers_left -= headers.append(_headers(reader, end, headers_left))
         if reader.at != end:
             raise invalid(f"record {number} has another length than its parts")
     if reader.at != len(reader.data):
         raise invalid(f"{len(reader.data) - reader.at} bytes follow the last of {header.record_count} records")
     columns.keys = keys if any(key is not None for key in keys) else None
-    columns.headers = headers if any(headers) else None
-    return columns
+    if not headers:
+        return columns
+    return rows_to_write(columns).set_column(_HEADERS, SCHEMA.field(_HEADERS), headers.to_array())
 
 
 def _microseconds(base_ms: int, delta_ms: int) -> int:
@@ -120,15 +124,14 @@ def too_many_headers(count: int, most: int) -> InvalidRequestError:
     )
 
 
-def _headers(reader: _Reader, end: int, most: int) -> Headers:
+def _headers(reader: _Reader, end: int, most: int) -> Iterator[tuple[str, bytes | None]]:
     count = reader.number()
-    if not count:
-        return ()
     if not 0 <= count <= end - reader.at:
         raise invalid(f"a record states {count} headers in {end - reader.at} bytes")
     if count > most:
         raise too_many_headers(count, most)
-    return tuple(_header(reader, end) for _ in range(count))
+    for _ in range(count):
+        yield _header(reader, end)
 
 
 def _header(reader: _Reader, end: int) -> tuple[str, bytes | None]:
