@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from itertools import compress
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 from raftlog.broker.topic_reads import source, tail
 from raftlog.broker.topic_reads import stream as streaming
 from raftlog.broker.topic_reads.query import parse
-from raftlog.broker.topic_reads.source import Data, Position, TopicSource
+from raftlog.broker.topic_reads.source import Data, Loaded, Position, TopicSource
 from raftlog.broker.topic_reads.stream import TopicStream
+from raftlog.broker.topic_reads.tail import Tail
 from raftlog.errors import CorruptBatchError, ErrorCode, NotFoundError, RaftlogError, StaleRouteError
 from raftlog.record import NewRecord, build_batch, iter_batches, stamp
 from raftlog.record.formats import encoder
@@ -191,6 +193,68 @@ async def test_a_tail_goes_on_after_a_change_of_leader(monkeypatch: pytest.Monke
             told += await anext(lines)
     await lines.aclose()
     assert told.count(b"\n") - told.count(b"\n\n") >= 2
+
+
+class OneLeader(Logs):
+    """Partitions that are fetched together."""
+
+    def by_leader(self, positions: Sequence[Position]) -> list[list[Position]]:
+        return [list(positions)] if positions else []
+
+
+def bomb() -> bytes:
+    """Return a batch of 1 KB that unpacks to 7 MB."""
+    batch = build_batch([NewRecord(bytes(7_000_000), timestamp=1_700_000_000_000_000)], compression="zstd")
+    stamp(batch, base_offset=0, leader_epoch=0)
+    assert len(batch) < 2_000
+    return bytes(batch)
+
+
+async def test_a_tail_decodes_a_few_partitions_at_once():
+    count, most_bytes = 20, 32 << 20
+    logs = OneLeader(*[[bomb()]] * count)
+    decode, held, seen = stream(logs, follow="true")._load, 0, set[int]()
+
+    async def load(position: Position, data: Data) -> Loaded:
+        nonlocal held
+        loaded = await decode(position, data)
+        held += loaded.rows.nbytes
+        assert held <= most_bytes
+        return loaded
+
+    async with asyncio.timeout(20), aclosing(Tail(logs, dict.fromkeys(range(count), 0), load).updates()) as updates:  # type: ignore[arg-type]
+        async for told in updates:
+            assert told is not None
+            position, loaded = told
+            held -= loaded.rows.nbytes
+            seen.add(position.partition)
+            if len(seen) == count:
+                break
+
+
+async def test_partitions_behind_much_data_or_an_error_have_their_turn(monkeypatch: pytest.MonkeyPatch):
+    """Partitions 0 and 1 always have more than is decoded at once, and partition 2 always an error."""
+    monkeypatch.setattr(tail, "_MOST_LOADED_BYTES", 1)
+    monkeypatch.setattr(tail, "_REST_S", 0.001)
+
+    class Busy(OneLeader):
+        def _found(self, at: Position) -> Data:
+            if at.partition == 2:
+                error = WireError.of(StaleRouteError("another leads"))
+                return FetchResult(topic="t", partition=2, error=error), b""
+            if at.partition < 2:
+                self.logs[at.partition] = [batch_at(at.offset, "more")]
+            return super()._found(at)
+
+    lines = stream(Busy([], [], [], [batch_at(0, "seldom")]), follow="true").pieces()
+    told = b""
+    async with asyncio.timeout(5):
+        while b"seldom" not in told:
+            told += await anext(lines)
+        told = b""
+        while told.count(b"more") < 10:
+            told += await anext(lines)
+    await lines.aclose()
 
 
 @pytest.mark.parametrize("leader", ["waits", "answers with nothing", "is gone"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
-from raftlog.broker.topic_reads.source import Data, Loaded, Position, TopicSource
+from raftlog.broker.topic_reads.source import CHUNK_BYTES, Data, Loaded, Position, TopicSource
 from raftlog.errors import RaftlogError
 from raftlog.model import Offset
 
@@ -13,6 +13,8 @@ HEARTBEAT_S = 10.0
 """The interval of heartbeats while no records arrive; they also detect a lost connection."""
 FOLLOW_WAIT_MS = 5_000
 _REST_S = 0.1
+_MOST_LOADED_BYTES = 4 * CHUNK_BYTES
+"""Batches of one fetch are decoded up to this size, plus one: each may unpack to thousands of times its bytes."""
 _Answer = tuple[list[Position], list[Loaded]]
 
 
@@ -84,15 +86,26 @@ class Tail:
         return answered
 
     async def _ask_leader(self, group: list[Position]) -> _Answer:
-        """Long-poll partitions of one leader; return the records that arrived before a retriable error."""
+        """Long-poll partitions of one leader; return the records that arrived before a retriable error.
+
+        Partitions behind too many decoded bytes, or behind an error, are asked for again, before the others.
+        """
         told: list[Loaded] = []
+        size = reached = 0
         try:
-            for position, data in zip(group, await self._source.fetch(group, max_wait_ms=FOLLOW_WAIT_MS), strict=True):
+            answers = await self._source.fetch(group, max_wait_ms=FOLLOW_WAIT_MS)
+            for position, data in zip(group, answers, strict=True):
+                reached += 1
                 if data[0].error is not None:
                     raise data[0].error.to_error()
                 told.append(await self._load(position, data))
+                size += told[-1].rows.nbytes
+                if size > _MOST_LOADED_BYTES:
+                    break
         except RaftlogError as error:
             if not self._source.may_pass(error):
                 raise
             await asyncio.sleep(_REST_S)
+        for position in group[:reached]:
+            self._at[position.partition] = self._at.pop(position.partition)  # It is the last one now.
         return group, told
