@@ -4,6 +4,9 @@ It reads frames while there is space in its pipeline and in the broker's memory 
 order that `pipeline` says, and answers them in the order in which they arrived. What it cannot take now it leaves
 unread. A request that is complete begins however full the memory is, because only its end makes space. After an error
 of the protocol, the requests before it are answered, and the connection is closed.
+
+When a client closes, its Produce requests go on: one that wants no answers (acks=0) closes once it has sent them. Until
+they end they count, and so does their connection. All other requests are cancelled.
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Set while a complete request waits for a quota, or because too many are in progress."""
         self._unread: asyncio.TimerHandle | None = None
         """Set while received bytes wait for the broker's memory, or unread ones for a request before them."""
-        self._is_paused = self._ending = self._lost = False
+        self._is_paused = self._ending = self._lost = self._has_ended = False
         self._is_unauthenticated = True
         """Whether it may have to show credentials before it may send large frames."""
         self._refused: object = None
@@ -104,21 +107,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._lost = True
+        self._is_paused = False
         self._out.lost()
         self._deadline.end()
-        for waiting in (self._admitting, self._unread, self._writer, self._identifying, self._entering):
+        for waiting in (self._unread, self._entering):
             if waiting is not None:
                 waiting.cancel()
-        writer_handles = self._pipeline.first
-        for pending in self._pipeline.drop():
-            task = pending.answering or (self._writer if pending is writer_handles else None)
-            if task is None or task.done():
-                pending.forget(self._inflight)
-            else:
-                task.cancel()
-                task.add_done_callback(partial(pending.forget, self._inflight))  # It counts until the task ends.
-        self._received.drop()
-        self._on_end(self)
+        self._unread = self._entering = None
+        if self._drop(overlapping=False):
+            return  # When its task has ended, `_on_written` is called.
+        self._go_on()
 
     def eof_received(self) -> bool:
         return False  # A half-closed connection is treated as closed; it cannot be told apart from a lost peer.
@@ -152,17 +150,69 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Close once the requests that have begun are answered."""
         self._ending = True
         if self._writer is None:
-            self._transport.close()
+            self._close()
 
     def abort(self) -> None:
-        self._transport.abort()
+        """Close the connection, and cancel its requests."""
+        self._ending = True
+        if self._lost:
+            self._end()
+        else:
+            self._transport.abort()
+
+    # After the connection is lost.
+
+    def _drop(self, *, overlapping: bool = True) -> bool:
+        """Cancel the requests that do not overlap, or all; return whether the writer handled one of them."""
+        first, is_first = self._pipeline.first, False
+        for pending in self._pipeline.drop(overlapping=overlapping):
+            task = pending.answering or (self._writer if pending is first else None)
+            if task is None or task.done():
+                pending.forget(self._inflight)
+            else:
+                task.cancel()
+                task.add_done_callback(partial(pending.forget, self._inflight))  # It counts until the task ends.
+                is_first |= task is self._writer
+        return is_first
+
+    def _go_on(self) -> None:
+        """Begin the requests that are left, or end."""
+        if self._writer is not None and self._writer.done():
+            self._writer = None
+            if (answered := self._pipeline.first) is not None:  # Its answer could not be sent.
+                self._pipeline.answered()
+                answered.forget(self._inflight)
+        if self._ending:
+            self._end()
+            return
+        if self._pipeline.first is not None and self._writer is None:
+            self._begin_writing()
+        self._read()
+
+    def _end(self) -> None:
+        """Forget the lost connection, and cancel what is left of it."""
+        for waiting in (self._admitting, self._unread, self._identifying, self._writer):
+            if waiting is not None:
+                waiting.cancel()
+        self._drop()
+        self._received.drop()
+        if not self._has_ended:
+            self._has_ended = True
+            self._on_end(self)
+
+    def _close(self) -> None:
+        """Close the connection: nothing is to be answered any more."""
+        if self._lost:
+            self._end()
+        else:
+            self._transport.close()
 
     # Reading.
 
     @property
     def _reads(self) -> bool:
         """Whether received bytes matter."""
-        return not (self._lost or self._ending) and self._refused is None
+        return not self._ending and self._refused is None
 
     def _read(self) -> None:
         """Take frames and begin requests, until there is nothing more to take or no space."""
@@ -170,7 +220,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._begin_ready()
         if left and self._takes:
             self._take_frames()  # A large request that has begun is not read ahead any more.
-        if not self._lost and not self._transport.is_closing():
+        if self._lost:
+            if not self._pipeline and self._writer is None and self._unread is None:
+                self._end()
+        elif not self._transport.is_closing():
             self._pause_or_resume()
             self._watch()
 
@@ -187,6 +240,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 self._limit_frames()
                 found = self._input.next_frame()
                 if found is None:
+                    if self._lost:
+                        self._received.drop()  # The rest of it never comes.
                     return False
                 self._take(*found)
         except KafkaProtocolError as error:
@@ -219,7 +274,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         header, at = decode_request_header(frame)
         self._server.dispatch.require_served(header)
         held_bytes = self._received.take(uncounted)
-        self._pipeline.add(Pending(KafkaRequest(header, frame, at), held_bytes, perf_counter()))
+        pending = Pending(KafkaRequest(header, frame, at), held_bytes, perf_counter())
+        if self._lost and not pending.overlaps:
+            pending.forget(self._inflight)
+        else:
+            self._pipeline.add(pending)
 
     def _refuse(self, why: object) -> None:
         """Read nothing more, and close the connection when the requests before are answered."""
@@ -228,7 +287,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._server.complain(self.address, why)
         self._received.drop()
         if not self._pipeline:
-            self._transport.close()
+            self._close()
 
     def _pause_or_resume(self) -> None:
         """Read only what can be kept: backpressure on the client."""
@@ -271,16 +330,19 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _begin_ready(self) -> None:
         """Begin the requests that may begin now."""
-        while not (self._lost or self._ending or self._admitting or self._identifying or self._entering):
+        while not (self._ending or self._admitting or self._identifying or self._entering):
             pending = self._pipeline.next
             if pending is None or not self._admit(pending):
                 return
             self._pipeline.begin()
             if self._writer is None:
-                self._writer = self._loop.create_task(self._write())
-                self._writer.add_done_callback(self._on_written)
+                self._begin_writing()
             elif self._pipeline.first is not pending:
                 pending.answering = self._loop.create_task(self._reply_to(pending))
+
+    def _begin_writing(self) -> None:
+        self._writer = self._loop.create_task(self._write())
+        self._writer.add_done_callback(self._on_written)
 
     def _admit(self, pending: Pending) -> bool:
         """Return whether a request may begin now; otherwise it is looked at again later."""
@@ -342,14 +404,14 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._look_again()
 
     def _look_again(self) -> None:
-        if self._is_paused and peer_has_disconnected(self._transport):
+        if self._is_paused and self._pipeline.singles and peer_has_disconnected(self._transport):
             self._transport.abort()  # A closed peer cannot be seen behind bytes that are not read.
         else:
             self._read()
 
     def _on_identified(self, task: asyncio.Task[None]) -> None:
         self._identifying = None
-        if self._lost or task.cancelled():
+        if task.cancelled():
             return
         if (failed := task.exception()) is not None:
             if not isinstance(failed, RaftlogError):
@@ -381,10 +443,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
             pending.release(self._inflight)
             self._server.count(pending.request.header.api_key, reply.error, perf_counter() - pending.arrived)
             if reply.closes is not None:
+                self._ending = True
                 self._server.complain(self.address, reply.closes)
                 self._transport.close()
                 return
-            if reply.parts:
+            if reply.parts and not self._lost:
                 await self._out.send(reply.parts)
             if pending.call is not None and pending.call.ends_because:
                 self._ending = True  # The requests behind it do not begin.
@@ -399,7 +462,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._writer = None
         if (self._ending or self._refused is not None) and not self._pipeline.first:
             self._transport.close()
-        else:
+        elif not self._lost:
             self._watch()
 
     def _reply_to(self, pending: Pending) -> Coroutine[None, None, Reply]:
@@ -415,13 +478,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._server.turnstile.charge(self.address, work.seconds)
 
     def _on_written(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            if not self._lost:
-                self._transport.abort()
-            return
-        if (error := task.exception()) is not None:
-            if not isinstance(error, OSError):
-                _log.error("answering %s failed", self.address, exc_info=error)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, OSError):
+            _log.error("answering %s failed", self.address, exc_info=error)
+        if self._lost:
+            self._go_on()
+        elif task.cancelled() or error is not None:
             self._transport.abort()
 
 

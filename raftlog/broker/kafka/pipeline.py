@@ -104,10 +104,14 @@ class Pipeline(Generic[T]):
         self.singles -= sum(not request.overlaps for request in every)
         return every
 
-    def drop(self) -> list[T]:
-        """Remove and return every request: the connection has ended."""
-        every = [*self._begun, *self._waiting]
-        self._begun.clear()
-        self._waiting.clear()
-        self.singles = self._waiting_bytes = 0
-        return every
+    def drop(self, *, overlapping: bool = True) -> list[T]:
+        """Remove and return requests, because the connection has ended: all, or those that do not overlap."""
+        dropped = list[T]()
+        for requests in (self._begun, self._waiting):
+            every = list(requests)
+            requests.clear()
+            for one in every:
+                (dropped if overlapping or not one.overlaps else requests).append(one)
+        self._waiting_bytes = sum(one.held_bytes for one in self._waiting)
+        self.singles = 0
+        return dropped

@@ -408,28 +408,6 @@ async def test_a_large_frame_has_a_deadline():
     assert is_free(served)
 
 
-async def test_a_client_that_disconnects_cancels_its_requests():
-    async with serving() as served:
-        async with client(served) as kafka:
-            await kafka.send(produce("wait a"), produce("wait b"), heartbeat("never"), struct.pack(">i", 500_000))
-            await until(lambda: served.handlers.begun == ["wait a", "wait b"])
-        await until(lambda: sorted(served.handlers.cancelled) == ["wait a", "wait b"])
-        await until(lambda: is_free(served) and not served.connections.size)
-        assert served.handlers.begun == ["wait a", "wait b"]
-
-
-async def test_a_client_that_resets_in_the_middle_of_a_frame_frees_what_it_held():
-    async with serving() as served:
-        for _ in range(20):
-            async with client(served) as kafka:
-                await kafka.send(heartbeat(), struct.pack(">i", 500_000) + bytes(100_000))
-                await kafka.heartbeat()
-                sock = kafka.writer.get_extra_info("socket")
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                kafka.writer.transport.abort()
-        await until(lambda: is_free(served) and not served.connections.size)
-
-
 async def test_a_listener_that_closes_answers_what_has_begun():
     async with serving(drain_s=5) as served, client(served) as kafka, client(served) as idle:
         await idle.send(heartbeat())

@@ -296,6 +296,19 @@ async def test_a_connection_that_ends_while_its_requests_overlap(frame: Frame):
     assert number((await append_in_turn(frame, order, batch_of(b"a")))[0].error) == 0
 
 
+async def test_large_batches_with_acks_0_arrive_although_their_sender_closes_at_once(frame: Frame):
+    values = [[b"%d-%d" % (number, record) + bytes(1_000) for record in range(200)] for number in range(5)]
+    frames = [
+        request(0, 8, ProduceRequest(acks=0, timeout_ms=10_000, topic_data=[produced("t", batch_of(*some).records)]))
+        for some in values
+    ]
+    _, writer = await asyncio.open_connection("127.0.0.1", frame.port)
+    writer.write(b"".join(frames))
+    writer.close()
+    await writer.wait_closed()
+    assert [one.value for one in await read_here(frame, 1_000)] == [value for some in values for value in some]
+
+
 async def test_aborted_records_are_hidden_from_committed_readers(frame: Frame):
     async with Producer(url(frame), transactional_id="one") as producer:
         await producer.init_transactions()
