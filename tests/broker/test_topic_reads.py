@@ -224,6 +224,23 @@ async def test_lazy_readers_of_parquet_get_what_they_ask_for(http: Http, topic: 
 
 
 @pytest.mark.parametrize("form", ["parquet", "ndjson", "csv"])
+async def test_a_download_of_a_fixed_range_resumes_at_any_broker(
+    http: Http, topic: str, form: str, shared_cluster: LocalCluster
+):
+    """A reader that was cut off has asked for the whole file only."""
+    path = path_of(topic, f"format={form}&from=0:10,1:0,2:500&until=0:900,1:1000,2:501")
+    plain = {"Accept-Encoding": "identity"}
+    whole = await http("GET", path, headers=plain)
+    assert whole.headers["Accept-Ranges"] == "bytes"
+    async with http_to(shared_cluster.public_url("broker-1")) as another:
+        for broker in (http, another):
+            rest = {**plain, "Range": "bytes=1000-", "If-Range": whole.headers["ETag"]}
+            part = await broker("GET", path, headers=rest)
+            assert (part.status, part.headers["ETag"]) == (206, whole.headers["ETag"])
+            assert part.body == whole.body[1000:]
+
+
+@pytest.mark.parametrize("form", ["parquet", "ndjson", "csv"])
 async def test_a_file_without_a_fixed_end_only_grows(http: Http, topic: str, form: str):
     path, plain = path_of(topic, f"format={form}"), {"Accept-Encoding": "identity"}
     unknown = await http("GET", path, headers={**plain, "Range": "bytes=5-9"})

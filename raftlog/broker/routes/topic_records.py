@@ -145,7 +145,9 @@ class TopicRecordsRoutes:
         if (range_header is None and request.method != "HEAD") or not answer.is_divisible:
             return None
         name = answer.name(topic_id)
-        layout = await self._layouts.newest(name, read()) if begins_a_read(range_header) else self._layouts.known(name)
+        # The layout of a fixed answer is always the same: this or another broker may have given the part before.
+        lays_out = answer.is_fixed or begins_a_read(range_header)
+        layout = await self._layouts.newest(name, read()) if lays_out else self._layouts.known(name)
         if layout is None:
             return None
         etag = answer.etag(topic_id, layout.spans, [] if answer.is_fixed else [part for _, part in layout.parts])
