@@ -240,6 +240,27 @@ async def test_a_download_of_a_fixed_range_resumes_at_any_broker(
             assert part.body == whole.body[1000:]
 
 
+async def test_a_topic_that_a_dynamic_default_compacts_has_no_byte_ranges(
+    http: Http, topic: str, shared_cluster: LocalCluster
+):
+    path = path_of(topic, "format=parquet&from=0:0,1:0,2:0&until=0:5,1:5,2:5")
+
+    async def until_ranges_are(given: bool) -> None:
+        async with asyncio.timeout(10):
+            while ("Accept-Ranges" in (await http("HEAD", path)).headers) is not given:
+                await asyncio.sleep(0.02)
+
+    await until_ranges_are(True)
+    async with raftlog.Admin(shared_cluster.bootstrap) as admin:
+        await admin.alter_broker_configs({"cleanup_policy": "compact"})
+        try:
+            await until_ranges_are(False)
+            assert (await http("GET", path, headers={"Range": "bytes=0-3"})).status == 200
+        finally:
+            await admin.alter_broker_configs({"cleanup_policy": None})
+    await until_ranges_are(True)
+
+
 @pytest.mark.parametrize("form", ["parquet", "ndjson", "csv"])
 async def test_a_file_without_a_fixed_end_only_grows(http: Http, topic: str, form: str):
     path, plain = path_of(topic, f"format={form}"), {"Accept-Encoding": "identity"}

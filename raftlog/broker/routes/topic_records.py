@@ -11,6 +11,7 @@ from aiohttp import web
 
 from raftlog.broker.context import BrokerContext
 from raftlog.broker.http import check_query
+from raftlog.broker.kafka.config_sources import effective
 from raftlog.broker.openapi.parameters import TOPIC_READ
 from raftlog.broker.topic_reads.query import Place, TopicQuery, parse, positions_text
 from raftlog.broker.topic_reads.ranges import (
@@ -122,7 +123,7 @@ class TopicRecordsRoutes:
         return self._streamed(request, first, pieces, headers, endless=query.follow)
 
     def _is_never_compacted(self, topic: TopicImage) -> bool:
-        return self._context.config.topic.with_overrides(topic.configs).cleanup_policy == "delete"
+        return effective(self._context, topic.configs)["cleanup_policy"] == "delete"
 
     def _streamed(
         self,
