@@ -36,7 +36,6 @@ MANY_HEADERS = 5_000
 """So many headers take more than `serving.workers.INLINE_BYTES`. One by one, more would hold the interpreter."""
 _HEADERS, _OFFSET_DELTA = 3, 4
 """Columns; the second one is that of a compacted batch."""
-_MAX_DELTA = 2**31 - 1
 _MARKER_KEY, _MARKER_VALUE = struct.Struct(">hh"), struct.Struct(">hi")
 _MARKER_VERSION = 0
 
@@ -109,7 +108,7 @@ def _header(header: BatchHeader, attributes: int, base_ms: int, newest_ms: int) 
         magic=kafka.MAGIC,
         crc=0,
         attributes=attributes,
-        last_offset_delta=min(header.last_offset_delta, _MAX_DELTA),
+        last_offset_delta=min(header.last_offset_delta, kafka.MAX_OFFSET_DELTA),
         base_timestamp=base_ms,
         max_timestamp=newest_ms,
         producer_id=header.producer_id,
@@ -122,7 +121,8 @@ def _header(header: BatchHeader, attributes: int, base_ms: int, newest_ms: int) 
 def _without_records(header: BatchHeader) -> bytearray:
     """Return a batch whose records compaction has removed.
 
-    A filler may cover more offsets than Kafka's batch can. Then it covers the first ones, and the reader asks again.
+    A filler may cover more offsets than Kafka's batch can. Then it covers the first ones, and the reader asks again:
+    `for_reader` cuts it.
     """
     time = header.max_timestamp // 1000
     attributes = (kafka.TRANSACTIONAL if header.is_transactional else 0) | (kafka.CONTROL if header.is_control else 0)

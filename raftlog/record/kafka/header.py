@@ -12,6 +12,8 @@ from raftlog.record.batch import Buffer
 
 HEADER_BYTES = 61
 MAGIC = 2
+MAX_OFFSET_DELTA = 2**31 - 1
+"""How far the last offset of a batch is from the first one, at most."""
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 """Compression: bits 0 to 2 of the attributes."""
 COMPRESSION, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20

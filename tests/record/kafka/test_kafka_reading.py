@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 
 import pyarrow as pa
+import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
 from kafka_records import read
 
+from raftlog.broker.kafka.converted import ConvertedBatches
 from raftlog.model import AbortedTransaction
 from raftlog.record import Marker, NewRecord, build_batch, build_marker, parse_header, stamp, to_arrow
 from raftlog.record.arrow import COMPACTED_SCHEMA
@@ -80,6 +82,22 @@ def test_empty_batches_are_sent_only_when_nothing_else_is():
 def test_a_filler_of_more_offsets_than_kafka_counts():
     filler = build_filler(5, 5 + 2**32 - 2, leader_epoch=4, max_timestamp=0)
     assert DefaultRecordBatch(bytes(to_kafka(parse_header(filler), filler))).next_offset == 5 + 2**31
+
+
+@pytest.mark.parametrize("first", [0, 7])
+@pytest.mark.parametrize(("size", "steps"), [(1, 1), (2**31, 1), (2**31 + 1, 2), (3 * 10**9, 2), (2**32 - 1, 2)])
+def test_a_consumer_gets_behind_a_filler_of_any_size(first: int, size: int, steps: int):
+    """The second answer was the first part again, of which a consumer needs nothing: it asked without an end."""
+    filler = build_filler(first, first + size - 1, leader_epoch=4, max_timestamp=9_000)
+    kept, at, taken = ConvertedBatches(), first, 0
+    while at < first + size:
+        ((header, batch),) = for_reader(filler, at).batches
+        decoded = DefaultRecordBatch(kept.get("id", 0, header, batch))
+        assert decoded.validate_crc()
+        assert list(decoded) == []
+        assert decoded.base_offset <= at < decoded.next_offset
+        at, taken = decoded.next_offset, taken + 1
+    assert (at, taken) == (first + size, steps)
 
 
 def test_batches_below_the_offset_are_left_out():
