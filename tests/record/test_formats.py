@@ -13,7 +13,7 @@ import pytest
 from format_rows import GOLDEN_ROWS, many_rows, rendered, together
 
 from raftlog.errors import InvalidRequestError
-from raftlog.record.formats import COLUMNS, FORMATS, encoder
+from raftlog.record.formats import COLUMNS, FORMATS, encoder, pieces
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -68,6 +68,13 @@ def test_it_does_not_matter_in_how_many_arrays_rows_are(form: str):
     rows = together([GOLDEN_ROWS, many_rows(20_000)])
     parts = [rows.slice(0, 1), rows.slice(1, 2), rows.slice(3, 1), rows.slice(4, 9_999), rows.slice(10_003)]
     assert rendered(form, pa.Table.from_batches(parts)) == rendered(form, rows)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_it_does_not_matter_how_many_values_are_converted_at_once(form: str, monkeypatch: pytest.MonkeyPatch):
+    at_once = rendered(form, GOLDEN_ROWS)
+    monkeypatch.setattr(pieces, "VALUES_AT_ONCE", 2)
+    assert rendered(form, GOLDEN_ROWS) == at_once
 
 
 @pytest.mark.parametrize("form", FORMATS)

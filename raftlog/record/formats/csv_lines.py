@@ -70,7 +70,7 @@ def _quoted(strings: pa.Array) -> list[Text]:
         return [""]
     if strings.null_count:
         return [pc.fill_null(joined(['"', _doubled(strings), '"'], len(strings)), "")]
-    return ['"', _doubled(strings) if b'"' in bytes(data_of(strings)) else strings, '"']
+    return ['"', _doubled(strings) if pc.any(pc.match_substring(strings, pattern='"')).as_py() else strings, '"']
 
 
 def _doubled(strings: pa.Array) -> pa.Array:

@@ -1,8 +1,8 @@
 """Columns as JSON text, whole columns at a time.
 
 Creating Python objects is the main cost, so most columns are converted without: numbers and times are cast, and strings
-without characters to escape are copied. Strings with quotes, backslashes or control characters go through orjson in one
-call. Only bytes that are not UTF-8 are handled one by one.
+without characters to escape are copied. Strings with quotes, backslashes or control characters go through orjson, many
+in one call. Only bytes that are not UTF-8 are handled one by one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 
 from raftlog.record.compute import pc
-from raftlog.record.formats.pieces import data_of
+from raftlog.record.formats.pieces import data_of, value_pieces
 from raftlog.record.formats.text import Text, joined, strings_of
 
 _BETWEEN = ",\n  "
@@ -46,6 +46,10 @@ def _is_clean(strings: pa.Array) -> bool:
 
 
 def _escaped(strings: pa.Array) -> pa.Array:
+    return pa.concat_arrays([_escaped_piece(piece) for piece in value_pieces(strings)])
+
+
+def _escaped_piece(strings: pa.Array) -> pa.Array:
     listed = orjson.dumps(strings.to_pylist(), option=orjson.OPT_INDENT_2)
     return pc.split_pattern(pa.scalar(listed[_FIRST:_LAST], pa.string()), _BETWEEN).values
 

@@ -8,6 +8,8 @@ from io import BytesIO
 import pyarrow as pa
 
 PIECE_BYTES = 1 << 20
+VALUES_AT_ONCE = 10_000
+"""Values that become Python objects in one call, which takes 1 ms. It holds the interpreter, and so the event loop."""
 
 
 def pieces(rows: pa.RecordBatch | pa.Table, *, size: int = PIECE_BYTES) -> Iterator[pa.RecordBatch]:
@@ -26,6 +28,11 @@ def whole(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
     return batch
 
 
+def value_pieces(column: pa.Array) -> Iterator[pa.Array]:
+    """Return slices of a column: one row may have a million headers, which are a few KB when compressed."""
+    return (column.slice(start, VALUES_AT_ONCE) for start in range(0, len(column), VALUES_AT_ONCE))
+
+
 def data_of(strings: pa.Array) -> memoryview:
     """Return the bytes of an array of strings or bytes, of which there is at least one, one after another."""
     _, offsets, data = strings.buffers()
@@ -35,8 +42,12 @@ def data_of(strings: pa.Array) -> memoryview:
 
 
 def put_together(parts: Iterable[memoryview]) -> bytes:
-    """Join the parts. Each is released before the next is created, and the growing result is not copied."""
+    """Join the parts. Each is released before the next is created, and the growing result is not copied.
+
+    One part may have 100 MB, and copying holds the interpreter.
+    """
     grown = BytesIO()
     for part in parts:
-        grown.write(part)
+        for start in range(0, len(part), PIECE_BYTES):
+            grown.write(part[start : start + PIECE_BYTES])
     return grown.getvalue()

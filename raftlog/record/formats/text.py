@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from raftlog.record.compute import pc
-from raftlog.record.formats.pieces import data_of
+from raftlog.record.formats.pieces import data_of, value_pieces
 
 _LONGER = (
     r"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|"
@@ -35,11 +35,16 @@ def strings_of(column: pa.Array, *, takes_nul: bool = True) -> tuple[pa.Array, p
         if takes_nul or b"\0" not in bytes(data_of(strings)):
             return strings, None
     is_text = pc.fill_null(pc.match_substring_regex(column, _UTF8 if takes_nul else _UTF8_WITHOUT_NUL), True)
+    pieces = zip(value_pieces(column), value_pieces(is_text), strict=True)
+    return pa.concat_arrays([_texts_of(*piece) for piece in pieces]), pc.invert(is_text)
+
+
+def _texts_of(column: pa.Array, is_text: pa.Array) -> pa.Array:
     texts = [
         value if fits else b2a_base64(value, newline=False)
         for value, fits in zip(column.to_pylist(), is_text.to_pylist(), strict=True)
     ]
-    return pa.array(texts, pa.string()), pc.invert(is_text)
+    return pa.array(texts, pa.string())
 
 
 def milliseconds(timestamps: pa.Array) -> pa.Array:
