@@ -89,13 +89,11 @@ def _arrow(path: Path) -> Iterator[list[Row]]:
 
 
 def _chunks(batch: pa.RecordBatch) -> Iterator[list[Row]]:
-    """Return the rows of a batch; halves of it, if they are too many."""
-    if batch.num_rows > 1 and (batch.num_rows > ROWS or batch.nbytes > CHUNK_BYTES):
-        half = batch.num_rows // 2
-        yield from _chunks(batch.slice(0, half))
-        yield from _chunks(batch.slice(half))
-    elif batch.num_rows:
-        yield _rows(batch)
+    """Return the rows of a batch, some at a time."""
+    # Not by the size of each slice: that counts a dictionary, and all texts of string views, as a whole.
+    step = max(1, min(ROWS, CHUNK_BYTES * batch.num_rows // max(1, batch.nbytes)))
+    for start in range(0, batch.num_rows, step):
+        yield _rows(batch.slice(start, step))
 
 
 def _rows(batch: pa.RecordBatch) -> list[Row]:

@@ -125,7 +125,7 @@ class AuditTrail:
         Args:
             name: the variables of the path: what was changed.
             command: its fields are shown, see `detail_of`.
-            often: an application may send it all the time, so those of the same topics are summed up.
+            often: an application may send such offsets all the time, so those of the same topics are summed up.
             has_effect: it changed something, or may have. All others are summed up: no right is needed to send them,
                 and the fields of the first one are shown.
         """
@@ -240,10 +240,8 @@ def _detail(command: object) -> Line:
 
 
 def _topics(command: object) -> int:
-    """Return a number that is equal for offsets of the same topics, and for other commands if they are equal."""
+    """Return a number that is equal for offsets of the same topics."""
     entries = getattr(command, "offsets", ()) or getattr(command, "topics", ())
-    if not entries:
-        return hash(repr(detail_of(command)))
     names = ("topic", "name", "topic_id")
     return hash(frozenset(tuple(getattr(one, name, "") for name in names) for one in entries))
 

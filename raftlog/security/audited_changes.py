@@ -67,7 +67,7 @@ async def audited(
                 command=command,
                 reason=reason,
                 request_id=current_request_id(),
-                often=not is_change or outcome == "unknown",  # A client can disconnect without end.
+                often=not is_change,
                 has_effect=_may_have_effect(request, outcome),
             )
 

@@ -242,6 +242,18 @@ def test_large_rows_are_few_at_once(tmp_path: Path, form: str):
     assert max(map(len, chunks)) <= import_files.CHUNK_BYTES // size + 1
 
 
+def test_a_large_dictionary_does_not_make_chunks_of_single_rows(tmp_path: Path):
+    """The size of a slice counts the whole dictionary, so a batch was halved until each row was a transaction."""
+    texts = pa.array([f"{number}".ljust(900_000, "x") for number in range(10)])
+    column = pa.DictionaryArray.from_arrays(pa.array([number % 10 for number in range(5_000)], pa.int32()), texts)
+    path = tmp_path / "t.arrow"
+    with pa.ipc.new_file(path, pa.schema([("value", column.type)])) as file:
+        file.write(pa.record_batch([column], names=["value"]))
+    chunks = [len(chunk) for chunk in import_files.chunks_of(path, "arrow")]
+    assert sum(chunks) == 5_000
+    assert len(chunks) == 2
+
+
 def test_blank_lines_before_a_large_row_repeat_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The file is read again with larger blocks, behind the rows that were read."""
     monkeypatch.setattr(import_files, "_BLOCK_BYTES", 100)

@@ -11,7 +11,6 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +34,6 @@ from raftlog.wire.admin import AclsRequest, PutUserRequest, QuotaRequest, Reassi
 from raftlog.wire.groups import CommitOffset, OffsetCommitRequest
 
 ANN = Sender(Principal("User:ann"), "10.0.0.1", "public", "POST /v1/fetch")
-
-
-@dataclass(frozen=True)
-class AlterConfigs:
-    topic: str
-    configs: dict[str, str]
-    values: tuple[int, ...]
 
 
 class Trail(AuditTrail):
@@ -252,17 +244,6 @@ def test_a_reset_of_one_topic_does_not_vanish_behind_those_of_another():
     seen = [(line["detail"]["offsets"][0]["topic"], line["detail"]["offsets"][0]["offset"]) for line in lines]
     assert seen == [("harmless", 1), ("invoices", 999_999), ("harmless", 3)]
     assert lines[-1]["repeated"] == 2
-
-
-def test_commands_without_offsets_are_summed_up_if_they_are_equal():
-    """Their client disconnects again and again, so each outcome is unknown."""
-    trail = Trail()
-    for retention_ms in (1, 1, 2):
-        command = AlterConfigs("t", {"a": str(retention_ms)}, (retention_ms,))
-        trail.changed(ANN, outcome="unknown", name={"topic": "t"}, command=command, often=True)
-    trail.end_interval()
-    lines: list[Any] = trail.new()
-    assert [(line["detail"]["values"], line.get("repeated")) for line in lines] == [([1], None), ([2], None), ([1], 1)]
 
 
 def test_the_fields_of_a_request_that_changed_nothing_are_read_once(monkeypatch: pytest.MonkeyPatch):

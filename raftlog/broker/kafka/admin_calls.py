@@ -79,6 +79,7 @@ class AdminRequest:
     async def send(self, path: str, command: object) -> AdminResponse:
         """Send a command to the active controller; see `send_to_controller`."""
         address = self.call.connection.peer.address
+        self.call.acts = True
         answer = await send_to_controller(self.context, path, command, address=address, timeout_ms=self.left_ms())
         self.done_at = max(self.done_at, answer.metadata_offset)
         return answer

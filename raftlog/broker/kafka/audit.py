@@ -41,7 +41,7 @@ async def audited(
         is_denied = True  # It is noted already.
         raise
     except asyncio.CancelledError:
-        reason = "the client disconnected"
+        has_effect, reason = call.acts, "the client disconnected"
         raise
     except Exception as error:
         has_effect = isinstance(error, UnknownOutcomeError)
@@ -56,7 +56,7 @@ async def audited(
                 name=often or {},
                 command=message,
                 reason=reason,
-                often=often is not None or outcome == "unknown",  # A client can disconnect without end.
+                often=often is not None,
                 has_effect=has_effect,
             )
 

@@ -113,6 +113,8 @@ class KafkaCall:
     """Set by a handler whose answer has more than some 1,000 elements: a worker thread encodes it."""
     has_many: bool = False
     """The request has more than some 1,000 array elements: its answer is encoded in a worker thread, too."""
+    acts: bool = False
+    """Set before something is changed: if the client disconnects then, the audit log cannot know the outcome."""
     ends_because: str = ""
     """Set by a handler that wants the connection closed after this answer: why, for the log."""
     throttle_ms: int = 0

@@ -6,7 +6,8 @@ unread. A request that is complete begins however full the memory is, because on
 of the protocol, the requests before it are answered, and the connection is closed.
 
 When a client closes, its Produce requests go on: one that wants no answers (acks=0) closes once it has sent them. Until
-they end they count, and so does their connection. All other requests are cancelled.
+they end they count, and so does their connection. What has not ended after `GO_ON_S`, and all other requests, are
+cancelled.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from raftlog.wire.kafka.reader import Buffer
 _log = logging.getLogger(__name__)
 _FULL_S = 0.02
 """How long a connection waits before it looks again whether the broker has space for its request."""
+GO_ON_S = 60.0
+"""How long requests of a closed client may go on: twice as long as most wait for replicas."""
 _UNREAD_S = 1.0
 """How often a connection that reads nothing behind a request looks whether its peer has disconnected."""
 
@@ -85,7 +88,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Set while a complete request waits for a quota, or because too many are in progress."""
         self._unread: asyncio.TimerHandle | None = None
         """Set while received bytes wait for the broker's memory, or unread ones for a request before them."""
-        self._is_paused = self._ending = self._lost = self._has_ended = False
+        self._going_on: asyncio.TimerHandle | None = None
+        """Set when the connection is lost: cancels what has not ended in time."""
+        self._is_paused = self._ending = self._lost = self._is_aborted = self._has_ended = False
         self._is_unauthenticated = True
         """Whether it may have to show credentials before it may send large frames."""
         self._refused: object = None
@@ -114,6 +119,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if waiting is not None:
                 waiting.cancel()
         self._unread = self._entering = None
+        if self._input.received < self._input.expected:
+            self._received.drop()  # The rest of the frame never comes, and others need the memory.
+        self._going_on = self._loop.call_later(GO_ON_S, self._end)
         if self._drop(overlapping=False):
             return  # When its task has ended, `_on_written` is called.
         self._go_on()
@@ -154,7 +162,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Close the connection, and cancel its requests."""
-        self._ending = True
+        self._ending = self._is_aborted = True
         if self._lost:
             self._end()
         else:
@@ -182,7 +190,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if (answered := self._pipeline.first) is not None:  # Its answer could not be sent.
                 self._pipeline.answered()
                 answered.forget(self._inflight)
-        if self._ending:
+        if self._is_aborted or (self._ending and self._writer is None):
             self._end()
             return
         if self._pipeline.first is not None and self._writer is None:
@@ -191,9 +199,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _end(self) -> None:
         """Forget the lost connection, and cancel what is left of it."""
-        for waiting in (self._admitting, self._unread, self._identifying, self._writer):
+        for waiting in (self._admitting, self._unread, self._identifying, self._writer, self._going_on):
             if waiting is not None:
                 waiting.cancel()
+        self._ending = True
         self._drop()
         self._received.drop()
         if not self._has_ended:

@@ -120,6 +120,7 @@ async def handle_delete_groups(call: KafkaCall, request: DeleteGroupsRequest) ->
         number = 0
         try:
             call.context.access.require(call.sender, "delete", "group", group_id)
+            call.acts = True
             await call.context.groups.delete(group_id, timeout_ms=timeout_ms(call))
         except RaftlogError as error:
             number = error_number(error, "group")

@@ -102,6 +102,7 @@ async def _store(call: KafkaCall, request: commits.OffsetCommitRequest, offsets:
         member_id=request.member_id,
         member_epoch=request.generation_id_or_member_epoch,
     )
+    call.acts = True
     results = await call.context.groups.commit(
         request.group_id, command, timeout_ms=timeout_ms(call), instance_id=request.group_instance_id
     )
@@ -374,6 +375,7 @@ async def handle_offset_delete(
     command = await in_worker(deletion) if call.has_many else deletion()
     try:
         access.require(call.sender, "delete", "group", request.group_id)
+        call.acts = True
         done = await call.context.groups.delete_offsets(request.group_id, command, timeout_ms=timeout_ms(call))
     except RaftlogError as error:
         return deletions.OffsetDeleteResponse(error_code=coordinator_number(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from raftlog.broker.context import BrokerContext
@@ -112,9 +113,19 @@ class KafkaOffsets:
         return (NO_LEADER_EPOCH, -1) if replica.log.last_epoch == NO_LEADER_EPOCH else (leader_epoch, start)
 
     async def delete_before(
-        self, topic: str, partition: int, offset: Offset, *, timeout_ms: int, sender: Sender
+        self,
+        topic: str,
+        partition: int,
+        offset: Offset,
+        *,
+        timeout_ms: int,
+        sender: Sender,
+        begins: Callable[[], object] = lambda: None,
     ) -> Offset:
         """Delete the records below an offset, or all below the high watermark; return the log start offset.
+
+        Args:
+            begins: called before anything is deleted.
 
         Raises:
             RaftlogError: the sender may not delete from the topic, or see `delete_records`.
@@ -127,6 +138,7 @@ class KafkaOffsets:
             )
         replica = self._context.leader(topic, partition)
         limit_ms = max(1, min(timeout_ms, self._context.config.broker.request_timeout_ms))
+        begins()
         return await delete_records(replica, None if offset == HIGH_WATERMARK else offset, timeout_ms=limit_ms)
 
     async def new_producer_id(self) -> ProducerId:

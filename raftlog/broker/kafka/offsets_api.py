@@ -142,7 +142,12 @@ async def _deleted(call: KafkaCall, deadline: float, named: tuple[str, DeleteRec
     topic, one = named
     left_ms = round(1_000 * (deadline - asyncio.get_running_loop().time()))
     return await call.services.offsets.delete_before(
-        topic, one.partition_index, one.offset, timeout_ms=left_ms, sender=call.sender
+        topic,
+        one.partition_index,
+        one.offset,
+        timeout_ms=left_ms,
+        sender=call.sender,
+        begins=partial(setattr, call, "acts", True),
     )
 
 

@@ -105,6 +105,7 @@ async def _store(call: KafkaCall, request: TxnOffsetCommitRequest) -> None:
         member_id=request.member_id,
         member_epoch=request.generation_id,
     )
+    call.acts = True
     await groups.commit_in_transaction(
         request.transactional_id,
         body,

@@ -153,8 +153,8 @@ def recover_producers(
     Snapshots that are damaged or beyond the log's end are removed.
 
     Args:
-        end: a batch begins there, at which the log is about to be cut: what is above does not count. No snapshot is
-            removed. None: the log's end.
+        end: a batch begins there, at which the log is about to be cut: what is above does not count, and no snapshot
+            of it is removed. None: the log's end.
 
     Raises:
         DiskFullError: no descriptor is free; it can be retried.
@@ -202,8 +202,8 @@ def _load_newest(log: PartitionLog, states: ProducerStates, end: Offset | None) 
         last = log.log_start_offset if suffix == KEPT_SUFFIX else newest
         if log.log_start_offset <= offset <= last and decode_producers(_read(path), offset, states):
             return offset
-        if end is not None:
-            continue
+        if end is not None and offset > newest:
+            continue  # It may be sound. The cut removes it.
         _log.warning(
             "%s is damaged, or not of the log from %d to %d: removed", path, log.log_start_offset, log.log_end_offset
         )

@@ -8,6 +8,7 @@ import struct
 
 import pytest
 
+from raftlog.broker.kafka import connection
 from tests.broker.kafka.kafka_listener import client, heartbeat, is_free, produce, serving, until
 
 
@@ -95,6 +96,46 @@ async def test_a_listener_that_closes_lets_a_lost_connection_end():
         await closing
         await until(lambda: is_free(served) and not served.connections.size)
     assert served.handlers.ended[:1] == ["wait"]
+
+
+async def test_a_client_that_closes_while_a_listener_closes_loses_nothing_that_has_begun():
+    async with serving(drain_s=10) as served:
+        async with client(served) as kafka:
+            await kafka.send(produce("wait a", acks=0), produce("wait b", acks=0))
+            await until(lambda: served.handlers.begun == ["wait a", "wait b"])
+            closing = asyncio.create_task(served.listener.close())
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.1)  # Nothing is to happen.
+        for name in ("wait a", "wait b"):
+            served.handlers.event(name).set()
+        await closing
+        await until(lambda: is_free(served) and not served.connections.size)
+    assert (served.handlers.ended, served.handlers.cancelled) == (["wait a", "wait b"], [])
+
+
+async def test_requests_of_a_closed_client_do_not_go_on_for_ever(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connection, "GO_ON_S", 0.2)
+    async with serving(max_requests=1) as served, client(served) as other:
+        await other.send(heartbeat("wait"))
+        await served.handlers.event("begun wait").wait()
+        async with client(served) as kafka:
+            await kafka.send(produce("a", acks=0))
+            await until(lambda: served.connections.size == 2 and served.inflight.bytes > len(heartbeat("wait")))
+        await until(lambda: served.connections.size == 1)
+        served.handlers.event("wait").set()
+        await until(lambda: is_free(served))
+        assert served.handlers.begun == ["wait"]
+
+
+async def test_closed_clients_do_not_wait_for_memory_that_they_hold_themselves():
+    """Half of a broker's memory for requests was held until it was restarted."""
+    async with serving() as served:
+        async with client(served) as first, client(served) as second:
+            for kafka in (first, second):
+                await kafka.send(struct.pack(">i", 500_000) + bytes(100_000))
+            await until(lambda: served.inflight.bytes >= 150_000)
+            served.inflight._max_bytes = served.inflight.bytes
+        await until(lambda: is_free(served) and not served.connections.size)
 
 
 async def test_a_client_that_resets_in_the_middle_of_a_frame_frees_what_it_held():

@@ -285,6 +285,24 @@ async def test_the_audit_log_reads_large_answers_in_a_worker_thread(seen_in: Cal
     assert (looking, noted) == ([True, True, False, False], ["failed", "failed"])  # Each has one entry.
 
 
+@pytest.mark.parametrize("acts", [False, True])
+async def test_a_request_whose_client_disconnects_is_a_change_if_it_has_begun_to_change_something(acts: bool):
+    """A sender without rights can disconnect without end; one with rights must not hide a change by it."""
+    noted = list[tuple[str, bool, bool]]()
+    trail = SimpleNamespace(
+        changed=lambda _, *, outcome, often, has_effect, **__: noted.append((outcome, often, has_effect))
+    )
+    context = SimpleNamespace(access=SimpleNamespace(audit=trail))
+    call: Any = SimpleNamespace(context=context, has_many=False, is_large=False, sender=None, acts=acts)
+
+    async def work() -> Any:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await audit.audited(call, work(), None, is_change=True)
+    assert noted == [("unknown", False, acts)]
+
+
 async def test_all_partitions_of_a_deletion_have_its_time_out_together(monkeypatch: pytest.MonkeyPatch):
     loop, limits = asyncio.get_running_loop(), list[int]()
     real = loop.time
