@@ -429,7 +429,7 @@ async def test_a_full_disk_leaves_no_compacted_file(tmp_path: Path, monkeypatch:
         assert not await work.clean_dirtiest()
     assert list(solo.replica.log.folder.glob("*.cleaned*")) == []
     assert (view(solo.replica), set(solo.replica.log.segments)) == (before, opened)
-    assert not [name for name in open_files() if name.endswith(".cleaned (deleted)")]
+    assert not [name for name in open_files(tmp_path) if name.endswith(".cleaned (deleted)")]
     assert (solo.failures, solo.replica.log.failure) == ([], None)
     solo.clock.now_ms += 1_000
     assert await work.clean_dirtiest()
@@ -437,13 +437,13 @@ async def test_a_full_disk_leaves_no_compacted_file(tmp_path: Path, monkeypatch:
     await solo.close()
 
 
-def open_files() -> list[str]:
-    """Return what this process has open: name, and "(deleted)" if the file was removed."""
+def open_files(folder: Path) -> list[str]:
+    """Return what this process has open in a folder: name, and "(deleted)" if the file was removed."""
     names = list[str]()
     for path in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
             names.append(str(path.readlink()))
-    return names
+    return [name for name in names if name.startswith(str(folder))]
 
 
 async def test_a_compacted_file_that_cannot_be_opened_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import answering_mutants as _answering
 import blocking_mutants as _blocking
 import client_mutants as _client
+import closing_mutants as _closing
 import coordinator_mutants as _coordinator
 import deciding_mutants as _deciding
 import deleted_mutants as _deleted
@@ -50,5 +51,6 @@ PARTS = (
     _spark,
     _answering,
     _going_on,
+    _closing,
 )
 """Each adds its own to `MUTANTS`."""
