@@ -8,7 +8,6 @@ from mutating import mutant, told_by
 
 from raftlog.broker.kafka.connection import KafkaConnection
 from raftlog.broker.topic_reads.tail import Tail
-from raftlog.cli.consume import _Printer
 from raftlog.partition.log_cleaner import LogCleaner
 from raftlog.partition.readable_replica import ReadableReplica
 from raftlog.partition.repair import Repairer
@@ -50,7 +49,7 @@ def each_partition_of_a_followed_topic_is_decoded_at_once(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/broker/kafka/test_kafka_reading.py")
+@told_by("tests/record/kafka/test_kafka_reading.py")
 def a_filler_of_more_offsets_than_kafka_has_is_sent_again_and_again(patch: Any) -> None:
     patch.edit(reading._from, "header.last_offset_delta <= MAX_OFFSET_DELTA", "True")
 
@@ -83,9 +82,3 @@ def a_compacted_file_stays_on_the_full_disk(patch: Any) -> None:
 @told_by("tests/partition/test_damage_with_syncs.py")
 def damage_above_a_cut_is_met_when_producers_are_read(patch: Any) -> None:
     patch.edit(PartitionLog.scan, "sys.maxsize if end is None else end", "sys.maxsize")
-
-
-@mutant
-@told_by("tests/cli/test_cli_streams.py")
-def lines_that_a_full_pipe_did_not_take_are_committed(patch: Any) -> None:
-    patch.edit(_Printer.print, "end > written", "False")
