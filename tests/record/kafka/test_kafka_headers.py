@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Event, Thread
 from typing import TypeVar, cast
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from kafka_records import TIME_MS, Sent, built, read
 
+from raftlog.broker.node import SWITCH_S
 from raftlog.record import build_batch, parse_header, stamp, to_arrow
 from raftlog.record.arrow import READ_SCHEMA, SCHEMA, build_batch_from_arrow
 from raftlog.record.formats import encoder
@@ -22,6 +24,15 @@ COUNT, EACH = 600_000, b"\x08abcd\x04xy"
 LIMIT = 16 << 20
 MOST_S, TRIES = 0.03, 5
 """A busy machine can hold this thread, too. A call that holds the interpreter does so each time."""
+
+
+@pytest.fixture(autouse=True)
+def _switch_interval_of_nodes() -> Iterator[None]:
+    """Let threads take turns as in a node."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    yield
+    sys.setswitchinterval(before)
 
 
 def without_a_gap(work: Callable[[], T]) -> T:
