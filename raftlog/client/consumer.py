@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from raftlog.client.consumer_commits import ConsumerCommits
@@ -135,7 +135,7 @@ class Consumer(ConsumerCommits):
 
     def __aiter__(self) -> AsyncIterator[Record]:
         """Begin a loop. Only one task may have one under way: that of another task raises InvalidRequestError."""
-        return _Loop(self, self._iterations)
+        return _Loop(self, self._reader.ready, self._iterations)
 
     async def __anext__(self) -> Record:
         """Return the next record, however long that takes.
@@ -240,10 +240,16 @@ class Consumer(ConsumerCommits):
 
 
 class _Loop(AsyncIterator[Record]):
-    """One `async for`."""
+    """One `async for`.
 
-    def __init__(self, consumer: Consumer, iterations: Iterations[asyncio.Task[Any]]) -> None:
+    It asks which task iterates when no record is ready, and after another loop: asking costs more than the record.
+    """
+
+    def __init__(
+        self, consumer: Consumer, ready: Collection[Record], iterations: Iterations[asyncio.Task[Any]]
+    ) -> None:
         self._consumer = consumer
+        self._ready = ready
         self._iterations = iterations
         self._iteration = Iteration[asyncio.Task[Any]]()
 
@@ -251,6 +257,8 @@ class _Loop(AsyncIterator[Record]):
         return aiter(self._consumer)
 
     def __anext__(self) -> Coroutine[Any, Any, Record]:
+        if self._ready and self._iterations.latest is self._iteration.mark:
+            return self._consumer.__anext__()
         task = asyncio.current_task()
         if task is not None and not self._iterations.continues(self._iteration, task):
             if self._iterations.is_refused(self._iteration, task):

@@ -19,11 +19,13 @@ U = TypeVar("U")
 class Iteration(Generic[U]):
     """One loop. It is under way as long as this object exists: a loop that is left drops it."""
 
-    __slots__ = ("__weakref__", "user")
+    __slots__ = ("__weakref__", "mark", "user")
 
     def __init__(self) -> None:
         self.user: U | None = None
         """The task or the thread that asked for the last record; None: none was asked for yet."""
+        self.mark = object()
+        """What stands for this loop in `Iterations.latest`, which must not keep it."""
 
 
 class Iterations(Generic[U]):
@@ -40,12 +42,13 @@ class Iterations(Generic[U]):
         self._name_of = name_of
         self._has_ended = has_ended
         self._begun = weakref.WeakSet[Iteration[U]]()
-        self._last: Callable[[], Iteration[U] | None] = lambda: None
+        self.latest: object = None
+        """The mark of the loop that asked for the last record; None: none has asked."""
         self._guard = threading.RLock()
 
     def continues(self, iteration: Iteration[U], user: U) -> bool:
         """Return whether the user's loop was the last one that asked for a record, so that `step` has nothing to do."""
-        return iteration.user is user and self._last() is iteration
+        return iteration.user is user and self.latest is iteration.mark
 
     def is_refused(self, iteration: Iteration[U], user: U) -> bool:
         """Return whether `step` would raise."""
@@ -65,7 +68,7 @@ class Iterations(Generic[U]):
                 raise self._refusal(other, self._name_of(user))
             iteration.user = user
             self._begun.add(iteration)
-            self._last = weakref.ref(iteration)
+            self.latest = iteration.mark
 
     def _other(self, iteration: Iteration[U], user: U) -> str | None:
         """Return the name of another user whose loop is under way."""
