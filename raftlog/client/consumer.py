@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from raftlog.client.consumer_commits import ConsumerCommits
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from raftlog.client.group_session import OnRebalance
+    from raftlog.client.reader import PartitionReader
     from raftlog.wire.groups import Assignor
 
 __all__ = ["Consumer", "OffsetAndMetadata", "OutOfRange", "Reset", "Start"]
@@ -135,7 +136,7 @@ class Consumer(ConsumerCommits):
 
     def __aiter__(self) -> AsyncIterator[Record]:
         """Begin a loop. Only one task may have one under way: that of another task raises InvalidRequestError."""
-        return _Loop(self, self._reader.ready, self._iterations)
+        return _Loop(self, self._reader, self._iterations, has_group=self._group is not None)
 
     async def __anext__(self) -> Record:
         """Return the next record, however long that takes.
@@ -246,36 +247,39 @@ class _Loop(AsyncIterator[Record]):
     """
 
     def __init__(
-        self, consumer: Consumer, ready: Collection[Record], iterations: Iterations[asyncio.Task[Any]]
+        self,
+        consumer: Consumer,
+        reader: PartitionReader,
+        iterations: Iterations[asyncio.Task[Any]],
+        *,
+        has_group: bool,
     ) -> None:
         self._consumer = consumer
-        self._ready = ready
+        self._reader = reader
+        self._has_group = has_group
         self._iterations = iterations
         self._iteration = Iteration[asyncio.Task[Any]]()
 
     def __aiter__(self) -> AsyncIterator[Record]:  # noqa: PYI034  (two loops over it are two)
         return aiter(self._consumer)
 
-    def __anext__(self) -> Coroutine[Any, Any, Record]:
-        if self._ready and self._iterations.latest is self._iteration.mark:
-            return self._consumer.__anext__()
-        task = asyncio.current_task()
-        if task is not None and not self._iterations.continues(self._iteration, task):
-            if self._iterations.is_refused(self._iteration, task):
-                return self._later()
-            self._iterations.step(self._iteration, task)
-        return self._consumer.__anext__()
+    async def __anext__(self) -> Record:
+        if self._reader.ready and self._iterations.latest is self._iteration.mark:
+            if not self._has_group:
+                return self._reader.next_ready()
+        else:
+            await self._step()
+        return await self._consumer.__anext__()
 
-    async def _later(self) -> Record:
-        """Wait for a loop in a generator that was left: the event loop closes it, some turns later."""
+    async def _step(self) -> None:
         task = asyncio.current_task()
-        assert task is not None
+        if task is None or self._iterations.continues(self._iteration, task):
+            return
         for _ in range(CLOSING_TURNS):
-            await asyncio.sleep(0)
             if not self._iterations.is_refused(self._iteration, task):
                 break
+            await asyncio.sleep(0)  # The event loop closes a generator that was left, and its loop, some turns later.
         self._iterations.step(self._iteration, task)
-        return await self._consumer.__anext__()
 
 
 _DEFAULTS = defaults_of(Consumer.__init__)
