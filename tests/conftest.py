@@ -71,6 +71,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def garbage_of_other_modules() -> Iterator[None]:
+    """Collect a module's garbage at its end, and exclude what stays from later collections (`gc.freeze`).
+
+    A full collection in a process that ran thousands of tests takes 0.4 s: tests that measure code would measure it.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Stop the shared cluster before the first file after those that use it: its idle nodes cost a tenth of a core."""

@@ -21,6 +21,7 @@ from raftlog.client.fetching import Fetcher
 from raftlog.client.produce_requests import ProduceRequests
 from raftlog.coordinator.group import offsets
 from raftlog.record import (
+    arrow,
     batch,
     compacted,
     control,
@@ -141,6 +142,18 @@ def the_newest_time_in_a_header_is_believed(patch: Any) -> None:
 @told_by(BATCH)
 def a_transaction_needs_no_producer(patch: Any) -> None:
     patch.edit(validate.validate_batch, "header.is_transactional and header.producer_id == NO_PRODUCER_ID", "False")
+
+
+@mutant
+@told_by("tests/record/test_tables_of_batches.py")
+def batches_of_a_table_are_not_validated(patch: Any) -> None:
+    patch.edit(arrow._are_sound, "table.column(column).validate(full=True)", "pass")
+
+
+@mutant
+@told_by("tests/record/test_tables_of_batches.py")
+def what_one_batch_needs_validated_is_enough_for_all(patch: Any) -> None:
+    patch.edit(arrow._are_sound, "if len(needed) == 1 else None", "")
 
 
 @mutant
