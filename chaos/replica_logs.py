@@ -12,7 +12,7 @@ from raftlog.partition.storage.data_dir import stored_partitions
 from raftlog.partition.storage.fsck import reading
 from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.segment import segment_path
-from raftlog.record.arrow import read_records
+from raftlog.record.reading import read_records
 
 
 def read_replicas(data_dirs: Mapping[str, Path], topic: str, in_sync: Mapping[int, set[str]]) -> Iterator[ReplicaLog]:

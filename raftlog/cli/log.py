@@ -16,8 +16,8 @@ from raftlog.partition.storage.batch_scan import scan_batches
 from raftlog.partition.storage.fsck import reading
 from raftlog.partition.storage.recovery import segment_bases
 from raftlog.partition.storage.segment import segment_path
-from raftlog.record.arrow import read_records
 from raftlog.record.batch import ATTRIBUTE_COMPRESSION, BatchHeader
+from raftlog.record.reading import read_records
 
 _COMPRESSION = ("none", "lz4", "zstd", "?")
 _COLUMNS = ("BYTE", "OFFSET", "LAST", "RECORDS", "BYTES", "EPOCH", "PRODUCER", "SEQUENCE", "CODEC", "NEWEST")

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raftlog.record.model import Compression, NewRecord, Record, RecordColumns
 
 if TYPE_CHECKING:
-    from raftlog.record.arrow import (
-        READ_SCHEMA,
-        SCHEMA,
-        build_batch,
-        build_batch_from_arrow,
-        read_records,
-        to_arrow,
-        to_arrow_with_offsets,
-        to_records,
-        to_table,
-    )
+    from raftlog.record.arrow import READ_SCHEMA, SCHEMA, build_batch, build_batch_from_arrow
     from raftlog.record.batch import (
         HEADER_BYTES,
         BatchHeader,
@@ -39,6 +29,7 @@ if TYPE_CHECKING:
         parse_marker,
         readable_batches,
     )
+    from raftlog.record.reading import read_records, to_arrow, to_arrow_with_offsets, to_records, to_table
     from raftlog.record.tables import TABLE_SCHEMA, NamedTables
     from raftlog.record.validate import validate_batch
 
@@ -48,6 +39,8 @@ _EXPORTS = {
         "SCHEMA",
         "build_batch",
         "build_batch_from_arrow",
+    ),
+    "reading": (
         "read_records",
         "to_arrow",
         "to_arrow_with_offsets",

@@ -7,9 +7,9 @@ segment for ever, and would be the result of every lookup by time.
 from __future__ import annotations
 
 from raftlog.errors import ErrorCode, InvalidRequestError
-from raftlog.record.arrow import to_arrow
 from raftlog.record.batch import BatchHeader, Buffer
 from raftlog.record.compute import pc
+from raftlog.record.reading import to_arrow
 
 NO_LIMIT = -1
 

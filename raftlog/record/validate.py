@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from raftlog.errors import CorruptBatchError, ErrorCode, InvalidRequestError
 from raftlog.model import NO_PRODUCER_ID
-from raftlog.record.arrow import rows_of, to_arrow
 from raftlog.record.batch import (
     ATTRIBUTE_COMPRESSION,
     HEADER_BYTES,
@@ -14,6 +13,7 @@ from raftlog.record.batch import (
     verify_payload_crc,
 )
 from raftlog.record.compute import pc
+from raftlog.record.reading import rows_of, to_arrow
 from raftlog.record.short import arrow_bytes
 from raftlog.record.single import timestamp_of_single
 from raftlog.record.structure import check_structure

@@ -15,9 +15,9 @@ from zlib import crc32
 from raftlog.model import NO_PRODUCER_ID, Offset, ProducerId
 from raftlog.partition.replica import Replica
 from raftlog.record import iter_batches, verify_payload_crc
-from raftlog.record.arrow import read_records
 from raftlog.record.batch import BatchHeader
 from raftlog.record.control import parse_marker
+from raftlog.record.reading import read_records
 from simulation.cluster.ledger import PIECE_BYTES, Entry, Ledger
 
 

@@ -20,7 +20,7 @@ from raftlog.metadata_quorum.publisher import Publisher
 from raftlog.model import NO_LEADER, BrokerId, LeaderEpoch, Offset, PartitionState
 from raftlog.partition.replica import Replica
 from raftlog.record import parse_header
-from raftlog.record.arrow import read_records
+from raftlog.record.reading import read_records
 from simulation.cluster.holding import held_end
 from simulation.cluster.ledger import Entry, entries
 

@@ -26,9 +26,9 @@ from pyspark_raftlog.pushdown import ANYTHING, AllowedValues
 from pyspark_raftlog.schema import BatchShaper
 from raftlog.errors import CorruptBatchError, NotFoundError, OffsetOutOfRangeError, RaftlogError, RetriableError
 from raftlog.model import Offset
-from raftlog.record.arrow import to_arrow_with_offsets
 from raftlog.record.batch import BatchHeader, iter_batches, verify_payload_crc
 from raftlog.record.control import AbortedBatches, readable_batches
+from raftlog.record.reading import to_arrow_with_offsets
 from raftlog.wire.data import FetchResult
 
 Batches: TypeAlias = list[tuple[BatchHeader, memoryview]]

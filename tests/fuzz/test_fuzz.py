@@ -18,7 +18,7 @@ from fuzz.kafka_records import KafkaRecords
 from fuzz.requests import BODIES, PATHS, listener_of
 from fuzz.run import CORPUS, explore_count, replay
 from fuzz.target import Finding, Target
-from raftlog.record import arrow, parse_header, validate_batch
+from raftlog.record import parse_header, reading, validate_batch
 from raftlog.record.kafka import decode
 from raftlog.wire.kafka.reader import Reader
 
@@ -45,7 +45,7 @@ def test_batches_are_read_or_refused(tmp_path: Path):
 def test_readers_that_trust_what_they_are_sent_are_found_and_the_input_is_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    monkeypatch.setattr(arrow, "check_structure", lambda *_: (0, None))
+    monkeypatch.setattr(reading, "check_structure", lambda *_: (0, None))
     with Batches() as target:
         found = explore_count(target, 1, ENOUGH, tmp_path)
 

@@ -15,11 +15,11 @@ from raftlog.errors import CorruptBatchError, ErrorCode, InvalidRequestError
 from raftlog.partition.readable_replica import ReadResult
 from raftlog.record import (
     NewRecord,
-    arrow,
     build_batch,
     iter_batches,
     parse_header,
     read_records,
+    reading,
     stamp,
     to_arrow,
     to_arrow_with_offsets,
@@ -57,15 +57,15 @@ def test_a_batch_of_the_largest_size_is_readable_after_compaction(monkeypatch: p
     batch = build_batch([NewRecord(b"v" * (n % 3), b"k") for n in range(count + 1)])
     stamp(batch, base_offset=0, leader_epoch=0)
     header = parse_header(batch)
-    unpacked, _ = arrow.check_structure(header, batch)
+    unpacked, _ = reading.check_structure(header, batch)
     rows = to_arrow(header, batch).slice(0, count)
     own = pa.record_batch([*rows.columns, pa.array(range(count), pa.int32())], schema=COMPACTED_SCHEMA)
     fewer = keep_rows(header, own, cleaned_at_s=0)
 
-    monkeypatch.setattr(arrow, "MAX_UNPACKED_BYTES", unpacked)
+    monkeypatch.setattr(reading, "MAX_UNPACKED_BYTES", unpacked)
     assert to_arrow(header, batch).num_rows == count + 1
     assert to_arrow(parse_header(fewer), fewer).num_rows == count
-    monkeypatch.setattr(arrow, "MAX_UNPACKED_BYTES", unpacked - 1)
+    monkeypatch.setattr(reading, "MAX_UNPACKED_BYTES", unpacked - 1)
     with pytest.raises(CorruptBatchError, match="no batch has more"):
         to_arrow(header, batch)
 

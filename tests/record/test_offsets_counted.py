@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raftlog.record.arrow import _count_from
+from raftlog.record.reading import _count_from
 
 COUNTS = st.integers(1, 40) | st.integers(1_990, 2_100) | st.integers(16_000, 70_000)
 STARTS = st.integers(0, 20_000) | st.integers(2**40, 2**40 + 50)

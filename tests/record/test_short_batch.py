@@ -21,10 +21,11 @@ from raftlog.record import (
     stamp,
     validate_batch,
 )
-from raftlog.record.arrow import COMPACTED_SCHEMA, to_arrow, to_table
+from raftlog.record.arrow import COMPACTED_SCHEMA
 from raftlog.record.batch import ATTRIBUTE_COMPACTED, ATTRIBUTE_CONTROL, ATTRIBUTE_SHORT, HEADER_BYTES, write_header
 from raftlog.record.compacted import keep_header, keep_rows
 from raftlog.record.kafka.convert import to_kafka
+from raftlog.record.reading import to_arrow, to_table
 from raftlog.record.short import encode_short, read_short
 from raftlog.record.single import LARGEST_BYTES
 from raftlog.record.unpacking import first_that_unpack_to, unpacked_bytes

@@ -21,12 +21,12 @@ from raftlog.client.fetching import Fetcher
 from raftlog.client.produce_requests import ProduceRequests
 from raftlog.coordinator.group import offsets
 from raftlog.record import (
-    arrow,
     batch,
     compacted,
     control,
     layouts,
     ordinary,
+    reading,
     row_checks,
     short,
     single,
@@ -147,13 +147,13 @@ def a_transaction_needs_no_producer(patch: Any) -> None:
 @mutant
 @told_by("tests/record/test_tables_of_batches.py")
 def batches_of_a_table_are_not_validated(patch: Any) -> None:
-    patch.edit(arrow._are_sound, "table.column(column).validate(full=True)", "pass")
+    patch.edit(reading._are_sound, "table.column(column).validate(full=True)", "pass")
 
 
 @mutant
 @told_by("tests/record/test_tables_of_batches.py")
 def what_one_batch_needs_validated_is_enough_for_all(patch: Any) -> None:
-    patch.edit(arrow._are_sound, "if len(needed) == 1 else None", "")
+    patch.edit(reading._are_sound, "if len(needed) == 1 else None", "")
 
 
 @mutant

@@ -15,9 +15,10 @@ from raftlog.coordinator.runtime import Decision, Now
 from raftlog.coordinator.transaction.core import TransactionCoordinator
 from raftlog.coordinator.transaction.sets import abort_left, describe_set, end_set
 from raftlog.errors import NotFoundError, OffsetOutOfRangeError, RaftlogError, UnknownOutcomeError
-from raftlog.record.arrow import build_batch, read_records
+from raftlog.record.arrow import build_batch
 from raftlog.record.batch import BatchHeader, parse_header, stamp
 from raftlog.record.model import NewRecord, Record
+from raftlog.record.reading import read_records
 from raftlog.record.validate import validate_batch
 from raftlog.wire import media, paths
 from raftlog.wire.codec import decode_frame, decode_json, encode_frame, encode_json, split_parts

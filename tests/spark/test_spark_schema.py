@@ -22,9 +22,10 @@ from pyspark.sql.types import (
 from pyspark_raftlog.schema import BatchShaper, check_projection, source_schema
 from raftlog.errors import ConfigError
 from raftlog.model import TopicPartition
-from raftlog.record.arrow import build_batch, to_arrow_with_offsets
+from raftlog.record.arrow import build_batch
 from raftlog.record.batch import parse_header
 from raftlog.record.model import NewRecord
+from raftlog.record.reading import to_arrow_with_offsets
 
 ALL = source_schema(include_headers=True)
 T3 = TopicPartition("t", 3)
@@ -61,7 +62,7 @@ def test_a_worker_does_not_import_pandas():
     script = (
         "import sys; from pyspark_raftlog import fetch, reader, stream\n"
         "from pyspark_raftlog.schema import BatchShaper, source_schema; from raftlog.model import TopicPartition\n"
-        "from raftlog.record.arrow import to_arrow_with_offsets; from raftlog.record.batch import parse_header\n"
+        "from raftlog.record.reading import to_arrow_with_offsets; from raftlog.record.batch import parse_header\n"
         f"batch = bytes.fromhex('{batch.hex()}'); rows = to_arrow_with_offsets(parse_header(batch), batch)\n"
         "shaped = BatchShaper(source_schema(include_headers=True), TopicPartition('t', 3)).shape([rows])\n"
         "print(shaped.num_rows, 'pandas' in sys.modules)"

@@ -25,10 +25,11 @@ import pyarrow as pa
 from raftlog.config import TopicConfig
 from raftlog.model import LeaderEpoch, Offset, ProducerId
 from raftlog.partition.core.ages import Written, believed_us
-from raftlog.record.arrow import COMPACTED_SCHEMA, SCHEMA, to_arrow
+from raftlog.record.arrow import COMPACTED_SCHEMA, SCHEMA
 from raftlog.record.batch import BatchHeader, Buffer
 from raftlog.record.compacted import MAX_OFFSET_DELTA, build_filler, is_filler, keep_header, keep_marker, keep_rows
 from raftlog.record.control import NOTHING_ABORTED, AbortedBatches
+from raftlog.record.reading import to_arrow
 
 KEY_OVERHEAD_BYTES = 150
 """Approximate size of a dict entry without the key's own bytes."""

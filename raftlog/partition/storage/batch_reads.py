@@ -10,9 +10,9 @@ from raftlog.model import LeaderEpoch, Offset
 from raftlog.partition.storage.index import NO_TIMESTAMP
 from raftlog.partition.storage.segment import Segment
 from raftlog.partition.storage.verified_reads import FileRange
-from raftlog.record.arrow import to_arrow_with_offsets
 from raftlog.record.batch import BatchHeader, verify_payload_crc
 from raftlog.record.compute import pc
+from raftlog.record.reading import to_arrow_with_offsets
 
 
 def read_batches(segment: Segment, offset: Offset, max_bytes: int, limit_offset: Offset) -> bytes:

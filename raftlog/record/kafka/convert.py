@@ -11,7 +11,7 @@ import struct
 
 import pyarrow as pa
 
-from raftlog.record.arrow import build_batch, build_batch_from_arrow, to_arrow
+from raftlog.record.arrow import build_batch, build_batch_from_arrow
 from raftlog.record.batch import BatchHeader, Buffer
 from raftlog.record.control import parse_marker
 from raftlog.record.kafka import arrays
@@ -22,6 +22,7 @@ from raftlog.record.kafka.encode import encode_columns
 from raftlog.record.kafka.header import KafkaHeader, assemble, parse_produced
 from raftlog.record.kafka.loop import decode_records, encode_records, put_record
 from raftlog.record.model import Compression, RecordColumns
+from raftlog.record.reading import to_arrow
 
 FEW_RECORDS = 50
 """Fewer records are converted one by one: columns have a fixed cost of about 0.15 ms."""
