@@ -326,7 +326,7 @@ async def test_a_close_while_the_block_commits_leaves_no_part_of_it(url: str, to
     await create(url, topic_name)
     producer = Producer(url, transactional_id=name, linger_ms=60_000, batch_bytes=1_000, max_in_flight=1)
     async with producer.transaction():
-        await producer.send_many(topic_name, [b"whole"])
+        producer.send_nowait(topic_name, b"whole")
 
     async def run() -> list[str]:
         async with producer.transaction():
