@@ -231,10 +231,13 @@ def test_damaged_streams_leave_no_memory_behind(compression: int):
     flipped = bytearray(whole[61:])
     flipped[len(flipped) // 2] ^= 0xFF
     for batch in (damaged, with_body(bytes(flipped), count=2_000, compression=compression)):
-        before = _mapped_bytes()
-        for _ in range(200):
-            refusal(batch)
-        assert _mapped_bytes() - before < 50 << 20
+        grew = list[int]()
+        for _ in range(3):  # What leaks does so each time; a thread of another test maps 64 MiB once.
+            before = _mapped_bytes()
+            for _ in range(200):
+                refusal(batch)
+            grew.append(_mapped_bytes() - before)
+        assert min(grew) < 50 << 20, grew
 
 
 def _mapped_bytes() -> int:
