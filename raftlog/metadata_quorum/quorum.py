@@ -26,8 +26,8 @@ from raftlog.runtime import Tasks
 
 _log = logging.getLogger(__name__)
 TICK_S = 0.03
-"""How often deadlines are looked at: the shortest is 50 ms. Messages and proposals do not wait for it. Each look costs
-an idle process 0.4 ms, because its code has left the processor's caches."""
+"""How often deadlines are looked at: heartbeats are due every 50 ms. Messages and proposals do not wait for it. Each
+look costs an idle process 0.4 ms, because its code has left the processor's caches."""
 UNREACHABLE_S = 1.0
 """A voter that has not responded for this long; voters respond many times a second."""
 
