@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
 from raftlog.broker.http import RequestQuery, query_number
@@ -82,11 +84,21 @@ async def names_of(names: Iterable[str], wanted: Wanted, sees: Callable[[str], b
             matching += 1
             if name > wanted.after:
                 fitting.append(name)
-    shown = fitting
-    if len(fitting) > wanted.limit:
-        shown = heapq.nsmallest(wanted.limit, fitting)
-        return Names(shown=shown, matching=matching, next=shown[-1])
-    return Names(shown=sorted(shown), matching=matching, next="")
+    shown = await _first(fitting, wanted.limit)
+    return Names(shown=shown, matching=matching, next=shown[-1] if len(fitting) > wanted.limit else "")
+
+
+async def _first(names: list[str], limit: int) -> list[str]:
+    """Return the first names in order. Sorting 60,000 at once would keep the event loop for 40 ms."""
+    runs, first = list[list[str]](), list[str]()
+    for begin in range(0, len(names), _SLICE):
+        runs.append(sorted(names[begin : begin + _SLICE]))
+        await asyncio.sleep(0)
+    in_order = islice(heapq.merge(*runs), limit)
+    while some := list(islice(in_order, _SLICE)):
+        first += some
+        await asyncio.sleep(0)
+    return first
 
 
 def merged(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.model import INTERNAL_TOPICS, BrokerRegistration
 from raftlog.serving.workers import in_worker
-from raftlog.wire.codec import encode_json
+from raftlog.wire.codec import encode_listing
 from raftlog.wire.metadata import BrokerInfo, PartitionInfo, TopicInfo
 
 _INLINE_PARTITIONS = 500
@@ -59,7 +59,7 @@ async def topics_as_json(topics: Iterable[TopicImage], response: Callable[[tuple
     listed = tuple(topics)
 
     def render() -> bytes:
-        return encode_json(response(tuple(map(topic_info, listed))))
+        return encode_listing(response(tuple(map(topic_info, listed))))
 
     many = sum(len(topic.partitions) for topic in listed) > _INLINE_PARTITIONS
     return await in_worker(render) if many else render()

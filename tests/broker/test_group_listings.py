@@ -137,4 +137,4 @@ async def test_a_listing_of_all_brokers_is_read_and_written_in_worker_threads():
     listed = decode_json(GroupsResponse, response.body)
     assert (len(listed.groups), listed.matching) == (2 * MANY, 2 * MANY)
     assert [one.group_id for one in listed.groups] == sorted(one.group_id for one in listed.groups)
-    assert min(longest) < 0.05, longest
+    assert min(longest) < 0.025, longest

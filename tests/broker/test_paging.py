@@ -23,6 +23,14 @@ async def test_the_pages_together_have_every_name_once(limit: int):
     assert found == sorted(name for name in NAMES if name)
 
 
+@pytest.mark.parametrize("limit", [1, 1_023, 1_024, 1_025, 5_000])
+async def test_pages_of_many_names_are_in_order(limit: int):
+    names = [f"{number * 7_919 % 5_000:04d}" for number in range(5_000)]
+    page = await names_of(names, Wanted(after="0007", limit=limit))
+    assert list(page.shown) == sorted(names)[8 : 8 + limit]
+    assert (page.matching, page.next) == (5_000, f"{7 + limit:04d}" if limit < 4_992 else "")
+
+
 async def test_a_text_is_found_whatever_its_case():
     page = await names_of(NAMES, Wanted(contains="flight", limit=1))
     assert (page.shown, page.matching, page.next) == (["Flights"], 2, "Flights")

@@ -149,7 +149,7 @@ class ClassicHistories(RuleBasedStateMachine):
         assert {member.generation for member in self.members.values()} == {group.generation}
         assert {member.member_id for member in self.members.values()} == group.members.keys()
         for member in self.members.values():
-            assert member.assignment == group.assignments[member.member_id]
+            assert member.assignment == group.assignment_of(member.member_id)
 
     def teardown(self):
         """Cut the log at each place: the state there is the one that a coordinator had, and it can go on."""

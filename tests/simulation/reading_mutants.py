@@ -89,7 +89,8 @@ def a_produce_request_waits_for_the_replicas_of_the_one_before(patch: Any) -> No
 @mutant
 @told_by(CLASSIC_REBALANCES)
 def an_assignment_is_not_in_the_draft_that_it_is_for(patch: Any) -> None:
-    patch.edit(ClassicDraft.set_assignment, "self.group.assignments[member_id] = assignment", "pass")
+    replays = "self.group.replay(record)"
+    patch.edit(ClassicDraft.put, replays, f"isinstance(record, ClassicAssigned) or {replays}")
 
 
 @mutant

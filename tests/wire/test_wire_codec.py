@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 from raftlog.errors import InvalidRequestError, RaftlogError
 from raftlog.model import PartitionState, TopicIdPartition
 from raftlog.wire import paths
-from raftlog.wire.codec import decode_frame, decode_json, decode_plain, encode_frame, encode_json, split_parts
+from raftlog.wire.codec import (
+    decode_frame,
+    decode_json,
+    decode_plain,
+    encode_frame,
+    encode_json,
+    encode_listing,
+    split_parts,
+)
 from raftlog.wire.controller import AlterPartitionResult, RegisterBrokerRequest
 from raftlog.wire.data import FetchRequest, ProducePartition, ProduceRequest
 from raftlog.wire.errors import WireError
+from raftlog.wire.groups import GroupListing, GroupsResponse
 from raftlog.wire.replication import ReplicaFetchRequest
 
 REQUEST = ProduceRequest(
@@ -50,6 +59,13 @@ def test_nested_types_return_as_they_were():
 
     assert decode_json(AlterPartitionResult, encode_json(result)) == result
     assert decode_json(AlterPartitionResult, encode_json(refused)).error is not None
+
+
+@pytest.mark.parametrize("count", [0, 1, 256, 257, 512, 1_000])
+def test_a_listing_is_the_same_text_in_slices(count: int):
+    groups = (GroupListing(group_id=f'"}},{{{one}', phase="Empty", members=0, coordinator=2) for one in range(count))
+    listing = GroupsResponse(groups=tuple(groups), matching=count, next="n")
+    assert encode_listing(listing) == encode_json(listing)
 
 
 def test_partitions_that_a_follower_forgets_return_as_they_were():

@@ -39,7 +39,7 @@ from raftlog.wire.admin import (
     UsersResponse,
 )
 from raftlog.wire.answers import DeletedUser, UnregisteredBroker
-from raftlog.wire.codec import encode_json
+from raftlog.wire.codec import encode_listing
 from raftlog.wire.saslprep import prepared
 
 MIN_PASSWORD_LENGTH = 8
@@ -162,7 +162,7 @@ class AdminRoutes:
 
         def render() -> bytes:
             shown = tuple(acls) if limit is None else tuple(sorted(acls, key=acl_order)[:limit])
-            return encode_json(AclsResponse(acls=shown, authorizer=self._context.access.mode, matching=len(acls)))
+            return encode_listing(AclsResponse(acls=shown, authorizer=self._context.access.mode, matching=len(acls)))
 
         body = await in_worker(render) if len(acls) > _INLINE_ACLS else render()
         return json_bytes(body, status=status)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -77,7 +77,7 @@ class GroupRoutes:
         access, sender, wanted = self._context.access, sender_of(request), Wanted.of(request)
         scope = query_choice(request, SCOPE)
         listed, own = await self._groups.listed(wanted, lambda name: access.sees(sender, "group", name))
-        pages: list[tuple[Sequence[GroupListing], int, bool]] = [(listed, own.matching, own.next != "")]
+        pages = [(listed, own.matching, own.next != "")]
         if scope == "cluster":
             pages += await self._of_others(request, wanted)
         return await joined(
@@ -87,12 +87,10 @@ class GroupRoutes:
             lambda groups, matching, after: GroupsResponse(groups=groups, matching=matching, next=after),
         )
 
-    async def _of_others(
-        self, request: web.Request, wanted: Wanted
-    ) -> list[tuple[tuple[GroupListing, ...], int, bool]]:
+    async def _of_others(self, request: web.Request, wanted: Wanted) -> list[tuple[list[GroupListing], int, bool]]:
         """Return the pages of the other brokers, which they make for the sender."""
         answers = await each_other_broker(self._context, request, GroupsResponse, paths.GROUPS, wanted.query)
-        return [(one.groups, one.matching, one.next != "") for one in answers]
+        return [(list(one.groups), one.matching, one.next != "") for one in answers]
 
     async def describe(self, request: web.Request) -> web.Response:
         check_query(request)

@@ -19,10 +19,11 @@ from raftlog.security.guard import sender_of
 from raftlog.security.identity import forwarded
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.transport.session import PeerAnswerError
-from raftlog.wire.codec import decode_json, encode_json
+from raftlog.wire.codec import decode_json, encode_listing
 
 P = TypeVar("P")
 T = TypeVar("T")
+_SLICE = 1_024
 
 
 def on_behalf_of(context: BrokerContext, request: web.Request) -> dict[str, str]:
@@ -58,7 +59,7 @@ async def each_other_broker(
 
 
 async def joined(
-    pages: Sequence[tuple[Sequence[P], int, bool]],
+    pages: Sequence[tuple[list[P], int, bool]],
     wanted: Wanted,
     name_of: Callable[[P], str],
     answer: Callable[[tuple[P, ...], int, str], object],
@@ -66,6 +67,15 @@ async def joined(
     """Return one page of several brokers' pages as a response; a worker thread makes it, since it may be all of them.
 
     Args:
+        pages: of each broker: its entries, how many fit there, and whether it has more. The lists are emptied.
         answer: returns the wire type of a page: its entries, how many fit in all, and the `after` of the next page.
     """
-    return json_bytes(await in_worker(lambda: encode_json(answer(*merged(pages, wanted, name_of)))))
+
+    def body() -> bytes:
+        encoded = encode_listing(answer(*merged(pages, wanted, name_of)))
+        for entries, _, _ in pages:
+            while entries:  # The event loop would wait for 30 ms while 100,000 of them are freed at once.
+                del entries[-_SLICE:]
+        return encoded
+
+    return json_bytes(await in_worker(body))

@@ -106,7 +106,7 @@ class TransactionRoutes:
         if scope == "cluster":
             query = wanted.query | {STATE.name: state}
             answers = await each_other_broker(self._context, request, TransactionsResponse, paths.TRANSACTIONS, query)
-            pages += [(one.transactions, one.matching, one.next != "") for one in answers]
+            pages += [(list(one.transactions), one.matching, one.next != "") for one in answers]
         return await joined(
             pages,
             wanted,
@@ -158,7 +158,7 @@ def _encoded(written: WriteMarkersResponse) -> bytes:
 
 async def listed_transactions(
     states: Iterable[Transactions], wanted: Wanted, sees: Callable[[str], bool], *, only_open: bool
-) -> tuple[tuple[TransactionInfo, ...], Names]:
+) -> tuple[list[TransactionInfo], Names]:
     """Return a page of the transactional ids of some shards, in slices, and their names."""
     shard_of: dict[str, Transactions] = {}
     for state in states:
@@ -166,4 +166,4 @@ async def listed_transactions(
         await asyncio.sleep(0)
     page = await names_of(shard_of, wanted, sees)
     found = [one async for name in in_slices(page.shown, 256) if (one := shard_of[name].by_id.get(name)) is not None]
-    return tuple([one.info() async for one in in_slices(found, 256)]), page
+    return [one.info() async for one in in_slices(found, 256)], page

@@ -11,6 +11,7 @@ Source: KIP-62, KIP-134, KIP-345, KIP-394, KIP-559, KIP-814.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -261,7 +262,7 @@ def decide_sync(
     answer = SyncAnswer(
         protocol_type=group.protocol_type,
         protocol=group.protocol,
-        assignment=draft.group.assignments.get(sync.member_id, b""),
+        assignment=draft.group.assignment_of(sync.member_id),
     )
     return Decision(draft.records, answer)
 
@@ -273,7 +274,7 @@ def _assign(draft: ClassicDraft, given: dict[str, bytes]) -> None:
     size = sum(member.size for member in group.members.values()) + sum(map(len, given.values()))
     require_small(group.group_id, size)
     for member_id, assignment in given.items():
-        draft.set_assignment(member_id, assignment)
+        draft.set_assignment(member_id, b64encode(assignment).decode())
     draft.put(group.record(phase="Stable", generation=group.generation, protocol=group.protocol, leader=group.leader))
 
 

@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-
 from raftlog.config import GroupConfig
 from raftlog.coordinator.group.classic_protocols import chosen_protocol
 from raftlog.coordinator.group.classic_state import ClassicGroup, ClassicMember, ClassicTimes
@@ -38,26 +36,22 @@ class ClassicDraft:
 
     def put(self, record: LogRecord) -> None:
         """Add a record, and apply it to the copy."""
-        self._add(record)
-        self.group.replay(record)
-
-    def _add(self, record: LogRecord) -> None:
         if not self.records:
             self.group = self.group.copy()
             if not self.group.has_record:  # It may be a group without members of the other kind.
                 self.records += group_tombstones(self._state, self.group.group_id)
         self.records.append(record)
+        self.group.replay(record)
 
     def set_member(self, member: ClassicMember) -> None:
         """Add a member, or change it."""
         if self.group.members.get(member.member_id) != member:
             self.put(member.record(self.group.group_id))
 
-    def set_assignment(self, member_id: str, assignment: bytes) -> None:
+    def set_assignment(self, member_id: str, assignment: str) -> None:
+        """Give a member another assignment, in base64."""
         if self.group.assignments.get(member_id) != assignment:
-            plain = b64encode(assignment).decode()
-            self._add(ClassicAssigned(group_id=self.group.group_id, member_id=member_id, assignment=plain))
-            self.group.assignments[member_id] = assignment  # A thousand texts would take 15 ms to decode again.
+            self.put(ClassicAssigned(group_id=self.group.group_id, member_id=member_id, assignment=assignment))
 
     def remove(self, member_id: str) -> None:
         """Remove a member. The caller settles the group afterwards."""

@@ -88,6 +88,11 @@ def _decoded(text: str) -> bytes:
         return b""
 
 
+def _length(text: str) -> int:
+    """Return the number of bytes of base64."""
+    return len(text) // 4 * 3 - text.count("=", -2)
+
+
 @dataclass(slots=True)
 class ClassicGroup:
     """One classic group with its members."""
@@ -102,8 +107,8 @@ class ClassicGroup:
     members: dict[str, ClassicMember] = field(default_factory=dict)
     static: dict[str, str] = field(default_factory=dict)
     """From instance id to member id."""
-    assignments: dict[str, bytes] = field(default_factory=dict)
-    """By member. Valid in the phase Stable."""
+    assignments: dict[str, str] = field(default_factory=dict)
+    """By member, in base64 as in their records: decoding a thousand at once takes 15 ms. Valid in the phase Stable."""
     has_record: bool = False
     """Whether its own record exists, and not only records of members."""
 
@@ -126,7 +131,11 @@ class ClassicGroup:
     @property
     def size(self) -> int:
         """The bytes of its members' protocols and assignments."""
-        return sum(member.size for member in self.members.values()) + sum(map(len, self.assignments.values()))
+        return sum(member.size for member in self.members.values()) + sum(map(_length, self.assignments.values()))
+
+    def assignment_of(self, member_id: str) -> bytes:
+        """Return the assignment of a member; of a member without one, no bytes."""
+        return _decoded(self.assignments.get(member_id, ""))
 
     @property
     def round(self) -> tuple[int, ClassicPhase]:
@@ -162,7 +171,7 @@ class ClassicGroup:
                 if record.instance_id is not None:
                     self.static[record.instance_id] = record.member_id
             case ClassicAssigned():
-                self.assignments[record.member_id] = _decoded(record.assignment)
+                self.assignments[record.member_id] = record.assignment
             case Tombstone():
                 self._delete(record)
 

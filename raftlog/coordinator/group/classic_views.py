@@ -45,7 +45,7 @@ def described(group: ClassicGroup) -> ClassicDescription:
         ClassicMemberDescription(
             member=member,
             metadata=member.protocols.get(protocol, b""),
-            assignment=group.assignments.get(member.member_id, b"") if is_stable else b"",
+            assignment=group.assignment_of(member.member_id) if is_stable else b"",
         )
         for _, member in sorted(group.members.items())
     )

@@ -119,7 +119,7 @@ def _holdings(classic: ClassicGroup, subscriptions: Mapping[str, Subscription]) 
     assigned: dict[str, frozenset[TopicPartition]] = {}
     taken: set[TopicPartition] = set()
     for member_id in classic.members:
-        partitions = partitions_of(classic.assignments.get(member_id, b""))
+        partitions = partitions_of(classic.assignment_of(member_id))
         if partitions is None:
             raise cannot_convert(classic, f"the assignment of member {member_id!r:.300} is malformed")
         if not taken.isdisjoint(partitions):
