@@ -19,7 +19,7 @@ import raftlog
 from chaos.bulk import SAMPLE, BulkOrders, BulkResult, Sent, Sighting
 from chaos.checker import Verdict, check
 from chaos.cluster import ChaosCluster
-from chaos.history import History, Read, Send
+from chaos.history import UNKNOWN_PARTITION, History, Read, Send
 from chaos.site import BrokenPromiseError
 
 TOPIC = "bulk"
@@ -177,7 +177,7 @@ def sampled_history(result: BulkResult) -> History:
     for sent in result.sent:
         places = {number: (partition, offset) for number, partition, offset in sent.sample}
         for number in range(-(-sent.first // SAMPLE) * SAMPLE, sent.first + sent.count, SAMPLE):
-            partition, offset = places.get(number, (-1, -1))
+            partition, offset = places.get(number, (UNKNOWN_PARTITION, -1))
             history.sends.append(
                 Send(
                     process=f"bulk-{sent.life}/{sent.first}",

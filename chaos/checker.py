@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
-from chaos.history import History, Read, Send
+from chaos.history import UNKNOWN_PARTITION, History, Read, Send
 from chaos.replica_checks import REPLICA_CHECKS, Anomaly
 
 MAX_ANOMALIES = 1_000
@@ -152,7 +152,7 @@ def altered(history: History) -> Iterator[Anomaly]:
         wrong = "" if read.extra == known else f"{read.extra}, before {known}"
         if send is not None and send.extra and read.extra and send.extra != read.extra:
             wrong = f"{read.extra}, sent {send.extra}"
-        if send is not None and send.partition != read.partition:
+        if send is not None and send.partition not in (UNKNOWN_PARTITION, read.partition):
             wrong = f"in partition {read.partition}, sent to {send.partition}"
         if wrong and read.value not in told:
             told.add(read.value)

@@ -16,6 +16,7 @@ import orjson
 
 Outcome: TypeAlias = Literal["ok", "fail", "info"]
 Acks: TypeAlias = Literal["all", "1", "0"]
+UNKNOWN_PARTITION = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class Send:
     process: str
     """A client's life: a client that starts again is another process."""
     partition: int
+    """UNKNOWN_PARTITION: the client chose it, and has no answer."""
     value: str
     invoked_ns: int
     completed_ns: int

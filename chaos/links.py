@@ -25,7 +25,7 @@ from raftlog.model import Address
 
 T = TypeVar("T")
 BOTH = ("upstream", "downstream")
-HEAL_TIMEOUT_S = 120
+HEAL_TIMEOUT_S = 12
 WORKERS = 16
 PROJECT_BINARY = Path(__file__).parents[1] / ".tools" / "toxiproxy-server"
 
@@ -57,8 +57,10 @@ class Links:
         self._url = ""
         self._http = requests.Session()
         self._http.mount("http://", HTTPAdapter(pool_connections=1, pool_maxsize=WORKERS))
-        self._toxics: set[tuple[str, str]] = set()
-        """(proxy, toxic) of each active toxic."""
+        self._toxics: dict[str, set[str]] = {}
+        """The active toxics of each proxy."""
+        self._refusing: set[str] = set()
+        """Nodes whose links refuse connections."""
 
     def start(self) -> None:
         """Start the server on a free port and wait until it answers."""
@@ -111,10 +113,7 @@ class Links:
         self._set(self._between(receiver, sender), ("downstream",), "timeout", {"timeout": 0})
 
     def hold(self, one: str, other: str) -> None:
-        """Hold every byte between two nodes until `heal`, which delivers them: messages that arrive late.
-
-        `heal` then takes up to five seconds for each connection that was closed meanwhile: Toxiproxy retries that long.
-        """
+        """Hold every byte between two nodes until `heal`, which delivers them: messages that arrive late."""
         self._set(self._both(one, other), BOTH, "bandwidth", {"rate": 0})
 
     def isolate(self, node: str, *, spare: frozenset[str] = frozenset()) -> None:
@@ -142,22 +141,41 @@ class Links:
 
     def refuse(self, *targets: str) -> None:
         """Close every connection to these nodes, and refuse new ones, as a host does whose process was killed."""
+        self._refusing |= set(targets)
         self._enable(targets, enabled=False)
 
     def accept(self, *targets: str) -> None:
         """Undo `refuse`. `heal` does not do so, because a process may still be down then."""
+        self._refusing -= set(targets)
         self._enable(targets, enabled=True)
 
     def heal(self) -> None:
-        """Remove every toxic; refusals stay."""
-        _at_once(self._remove, sorted(self._toxics))
+        """Remove every toxic; refusals stay.
 
-    def _remove(self, toxic: tuple[str, str]) -> None:
-        proxy, name = toxic
-        answer = self._http.delete(f"{self._url}/proxies/{proxy}/toxics/{name}", timeout=HEAL_TIMEOUT_S)
-        if answer.status_code not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND):
-            raise LinkError(f"toxic {name} on {proxy} is not removed: {answer.status_code} {answer.text}")
-        self._toxics.discard(toxic)
+        Toxiproxy tries for five seconds to deliver each piece that a closed connection held, 1,024 pieces at most, and
+        leaves the link's toxics in place meanwhile. Such a link is replaced: its connections are reset.
+        """
+        _at_once(self._heal, [link for link in self._links if link.proxy.name in self._toxics])
+
+    def _heal(self, link: Link) -> None:
+        for name in sorted(self._toxics[link.proxy.name]):
+            path = f"/proxies/{link.proxy.name}/toxics/{name}"
+            try:
+                answer = self._http.delete(f"{self._url}{path}", timeout=HEAL_TIMEOUT_S)
+            except requests.ReadTimeout:
+                self._replace(link)
+                break
+            if answer.status_code not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND):
+                raise LinkError(f"{path}: {answer.status_code} {answer.text}")
+        del self._toxics[link.proxy.name]
+
+    def _replace(self, link: Link) -> None:
+        path = f"/proxies/{link.proxy.name}"
+        answer = self._http.delete(f"{self._url}{path}", timeout=10)
+        if answer.status_code != HTTPStatus.NO_CONTENT:
+            raise LinkError(f"{path}: {answer.status_code} {answer.text}")
+        fields = {field: getattr(link.proxy, field) for field in ("name", "listen", "upstream")}
+        self._post("/proxies", {**fields, "enabled": link.target not in self._refusing}, also=HTTPStatus.CREATED)
 
     def _between(self, source: str, target: str) -> list[Link]:
         return [link for link in self._links if link.source == source and link.target == target]
@@ -173,7 +191,7 @@ class Links:
                 name = f"{kind}_{stream}"
                 body = {"name": name, "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
                 self._post(f"/proxies/{link.proxy.name}/toxics", body, also=HTTPStatus.CONFLICT)
-                self._toxics.add((link.proxy.name, name))
+                self._toxics.setdefault(link.proxy.name, set()).add(name)
 
         _at_once(add, links)
 
