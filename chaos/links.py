@@ -155,10 +155,12 @@ class Links:
         Toxiproxy tries for five seconds to deliver each piece that a closed connection held, 1,024 pieces at most, and
         leaves the link's toxics in place meanwhile. Such a link is replaced: its connections are reset.
         """
-        _at_once(self._heal, [link for link in self._links if link.proxy.name in self._toxics])
+        _at_once(self._heal, [link for link in self._links if self._toxics.get(link.proxy.name)])
 
     def _heal(self, link: Link) -> None:
-        for name in sorted(self._toxics[link.proxy.name]):
+        toxics = self._toxics[link.proxy.name]
+        names = sorted(toxics)
+        for name in names:
             path = f"/proxies/{link.proxy.name}/toxics/{name}"
             try:
                 answer = self._http.delete(f"{self._url}{path}", timeout=HEAL_TIMEOUT_S)
@@ -167,7 +169,7 @@ class Links:
                 break
             if answer.status_code not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND):
                 raise LinkError(f"{path}: {answer.status_code} {answer.text}")
-        del self._toxics[link.proxy.name]
+        toxics.difference_update(names)  # Another fault may have begun meanwhile.
 
     def _replace(self, link: Link) -> None:
         path = f"/proxies/{link.proxy.name}"

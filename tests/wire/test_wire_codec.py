@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from raftlog.errors import InvalidRequestError, RaftlogError
 from raftlog.model import PartitionState, TopicIdPartition
-from raftlog.wire import paths
+from raftlog.wire import codec, paths
 from raftlog.wire.codec import (
     decode_frame,
     decode_json,
@@ -66,6 +66,19 @@ def test_a_listing_is_the_same_text_in_slices(count: int):
     groups = (GroupListing(group_id=f'"}},{{{one}', phase="Empty", members=0, coordinator=2) for one in range(count))
     listing = GroupsResponse(groups=tuple(groups), matching=count, next="n")
     assert encode_listing(listing) == encode_json(listing)
+
+
+def test_a_listing_is_encoded_in_slices(monkeypatch: pytest.MonkeyPatch):
+    slices = list[int]()
+
+    def noted(value: object) -> bytes:
+        slices.append(len(value) if isinstance(value, tuple) else 0)
+        return encode_json(value)
+
+    monkeypatch.setattr(codec, "encode_json", noted)
+    groups = tuple(GroupListing(group_id=str(one), phase="Empty", members=0, coordinator=2) for one in range(600))
+    encode_listing(GroupsResponse(groups=groups))
+    assert slices == [256, 256, 88, 0]
 
 
 def test_partitions_that_a_follower_forgets_return_as_they_were():

@@ -48,7 +48,7 @@ async def handle_describe_groups(call: KafkaCall, request: DescribeGroupsRequest
     require_few(request.groups)
     found = [
         await _classic(call, group_id, request.include_authorized_operations)
-        async for group_id in in_slices(dict.fromkeys(request.groups))
+        async for group_id in in_slices(dict.fromkeys(request.groups), 1)  # Each may take 15 ms.
     ]
     return DescribeGroupsResponse(groups=found)
 
