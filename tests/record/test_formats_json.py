@@ -87,7 +87,7 @@ def test_records_have_the_columns_asked_for_in_their_order(columns: tuple[str, .
 
 def test_each_call_names_its_topic_and_partition():
     made = encoder("ndjson", ("topic", "partition"))
-    text = made.write("first", 0, many_rows(1)) + made.write("second", 2**31 - 1, many_rows(1))
+    text = b"".join([made.write("first", 0, many_rows(1)), made.write("second", 2**31 - 1, many_rows(1))])
     assert lines_of(text) == [{"topic": "first", "partition": 0}, {"topic": "second", "partition": 2**31 - 1}]
 
 

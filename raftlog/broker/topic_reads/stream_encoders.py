@@ -8,7 +8,11 @@ import pyarrow as pa
 
 from raftlog.broker.topic_reads.query import positions_text
 from raftlog.model import Offset
-from raftlog.record.formats import Encoder, encoder
+from raftlog.record.compute import pc
+from raftlog.record.formats import Encoder
+from raftlog.record.formats.json_rows import objects_json
+from raftlog.record.formats.pieces import data_of, pieces, put_together
+from raftlog.record.formats.text import joined
 from raftlog.wire.codec import Buffer
 
 CODINGS = ("zstd", "gzip")
@@ -79,31 +83,29 @@ class Events:
 
     def __init__(self, positions: Mapping[int, Offset], columns: tuple[str, ...]) -> None:
         self._positions = dict(positions)
-        self._lines = encoder("ndjson", columns)
+        self._columns = columns
 
     def begin(self) -> bytes:
         return b""
 
-    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
-        lines = bytes(self._lines.write(topic, partition, rows)).splitlines()
-        if not lines:
-            return b""
+    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> memoryview:
         before, after = self._around(partition)
-        offsets = rows.column(0).to_pylist()
-        events = [
-            b"id: %s%d%s\ndata: %s\n\n" % (before, offset + 1, after, line)
-            for offset, line in zip(offsets, lines, strict=True)
-        ]
-        self._positions[partition] = offsets[-1] + 1
-        return b"".join(events)
+        if rows.num_rows:
+            self._positions[partition] = rows.column("offset")[-1].as_py() + 1
+        return put_together(self._render(before, after, topic, partition, piece) for piece in pieces(rows))
 
-    def _around(self, partition: int) -> tuple[bytes, bytes]:
+    def _render(self, before: str, after: str, topic: str, partition: int, rows: pa.RecordBatch) -> memoryview:
+        positions = pc.add(rows.column("offset"), 1).cast(pa.string())
+        objects = objects_json(self._columns, topic, partition, rows)
+        return data_of(joined([f"id: {before}", positions, f"{after}\ndata: ", *objects, "\n\n"], rows.num_rows))
+
+    def _around(self, partition: int) -> tuple[str, str]:
         """Return the text of an id before and after the offset of `partition`, which alone changes during a write."""
         lower = {number: offset for number, offset in self._positions.items() if number < partition}
         higher = {number: offset for number, offset in self._positions.items() if number > partition}
         before = f"{positions_text(lower)}," if lower else ""
         after = f",{positions_text(higher)}" if higher else ""
-        return f"{before}{partition}:".encode(), after.encode()
+        return f"{before}{partition}:", after
 
     def end(self) -> bytes:
         return b""

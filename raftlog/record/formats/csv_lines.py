@@ -30,7 +30,7 @@ class Encoder:
         names = [f"{name},{name}_encoding" if name in _BYTES else name for name in self._columns]
         return f"{','.join(names)}{_END_OF_LINE}".encode()
 
-    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
+    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> memoryview:
         return put_together(self._render(topic, partition, piece) for piece in pieces(rows))
 
     def _render(self, topic: str, partition: int, rows: pa.RecordBatch) -> memoryview:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pyarrow as pa
 
 from raftlog.record.formats.json_rows import JsonRows
+from raftlog.record.formats.pieces import put_together
 
 _BETWEEN = ",\n"
 
@@ -22,12 +25,11 @@ class Encoder:
     def begin(self) -> bytes:
         return b"[\n"
 
-    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
-        if not self._is_empty or not rows.num_rows:
-            return self._rows.render(topic, partition, rows)
-        self._is_empty = False
-        first = self._first.render(topic, partition, rows.slice(0, 1))
-        return first + self._rows.render(topic, partition, rows.slice(1))
+    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> memoryview:
+        first = self._first.render(topic, partition, rows.slice(0, 1 if self._is_empty else 0))
+        rest = self._rows.render(topic, partition, rows.slice(1) if self._is_empty else rows)
+        self._is_empty = self._is_empty and not rows.num_rows
+        return put_together(chain(first, rest))
 
     def end(self) -> bytes:
         return b"\n]\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from raftlog.record.formats.json_rows import JsonRows
+from raftlog.record.formats.pieces import put_together
 
 
 class Encoder:
@@ -18,8 +19,8 @@ class Encoder:
     def begin(self) -> bytes:
         return b""
 
-    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
-        return self._rows.render(topic, partition, rows)
+    def write(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> memoryview:
+        return put_together(self._rows.render(topic, partition, rows))
 
     def end(self) -> bytes:
         return b""

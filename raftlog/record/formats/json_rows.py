@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import orjson
 import pyarrow as pa
 
 from raftlog.record.formats.json_text import bytes_json, headers_json
-from raftlog.record.formats.pieces import data_of, pieces, put_together
+from raftlog.record.formats.pieces import data_of, pieces
 from raftlog.record.formats.text import Text, joined, milliseconds
 
 
@@ -18,15 +20,19 @@ class JsonRows:
         self._before = before
         self._behind = behind
 
-    def render(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> bytes:
-        """Return the rows' text."""
-        return put_together(self._render(topic, partition, piece) for piece in pieces(rows))
+    def render(self, topic: str, partition: int, rows: pa.RecordBatch | pa.Table) -> Iterator[memoryview]:
+        """Return the rows' text, a piece at a time."""
+        for piece in pieces(rows):
+            objects = objects_json(self._columns, topic, partition, piece)
+            yield data_of(joined([self._before, *objects, self._behind], piece.num_rows))
 
-    def _render(self, topic: str, partition: int, rows: pa.RecordBatch) -> memoryview:
-        texts: list[Text] = []
-        for name in self._columns:
-            texts += [f',"{name}":' if texts else f'{self._before}{{"{name}":', *_column(name, topic, partition, rows)]
-        return data_of(joined([*texts, f"}}{self._behind}"], rows.num_rows))
+
+def objects_json(columns: tuple[str, ...], topic: str, partition: int, rows: pa.RecordBatch) -> list[Text]:
+    """Return texts that join to an object for each row."""
+    texts: list[Text] = []
+    for name in columns:
+        texts += [f',"{name}":' if texts else f'{{"{name}":', *_column(name, topic, partition, rows)]
+    return [*texts, "}"]
 
 
 def _column(name: str, topic: str, partition: int, rows: pa.RecordBatch) -> list[Text]:

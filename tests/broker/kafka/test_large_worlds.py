@@ -261,7 +261,7 @@ async def test_large_listings_by_http_are_rendered_in_worker_threads(
 ):
     world(acls=rules(700), **topics_of(MANY, MOVING))
     url = ask.context.config.public.url
-    rendered = [seen_in(module, "encode_json") for module in (admin, topics)]
+    rendered = [seen_in(admin, "encode_listing"), seen_in(topics, "encode_json")]
     async with aiohttp.ClientSession() as session:
         for path, name, count in (("acls", "acls", 700), ("reassignments", "partitions", MANY)):
             async with session.get(f"{url}/v1/{path}?consistency=local") as answer:
