@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import raftlog
 from raftlog.model import PartitionState
@@ -133,6 +133,20 @@ class Script:
                 await ask(admin)  # type: ignore[misc]
 
         await self.world.loop.create_task(work(), context=Process("operator", "10.0.5.1").context)
+
+    async def writes(self, partitions: Mapping[str, int]) -> None:
+        """Write a record to each partition of some topics; all must be acknowledged."""
+
+        async def write() -> None:
+            async with raftlog.Producer(self.world.bootstrap) as producer:
+                sends = [
+                    producer.send(topic, b"a record", partition=number)
+                    for topic, count in partitions.items()
+                    for number in range(count)
+                ]
+                await asyncio.gather(*sends)
+
+        await self.world.loop.create_task(write(), context=Process("writer", "10.0.5.2").context)
 
 
 def _all(nodes: Iterable[Node] | Node) -> list[Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from itertools import islice
 
@@ -173,3 +174,32 @@ async def scenario_20_every_disk_is_damaged_and_each_batch_is_whole_on_one(scrip
     assert rot_apart(world, world.dice, 0.5)
     for node in world.brokers:
         world.start(node)
+
+
+@story(broker_session_timeout_ms=20_000)
+async def scenario_21_a_follower_names_new_partitions_before_its_leader_has_opened_them(script: Script) -> None:
+    """The answer, an error, is lost: the follower has another topic meanwhile, and abandons its request."""
+    world, leader, one = script.world, script.leader(), script.followers()[0]
+    script.hold(world.controllers, leader)  # It receives no metadata.
+    world.net.slow[leader.host, one.host] = 0.5
+    assert leader.broker is not None
+    sessions = leader.broker.replicas.followers.sessions
+
+    def named() -> bool:
+        early = world.newest_image().topic("early")
+        session = sessions._by_follower.get(one.node_id)
+        return bool(early and session and any(key.topic_id == early.topic_id for key in session.partitions))
+
+    async with asyncio.TaskGroup() as creating:
+        creating.create_task(script.administer(lambda admin: admin.create_topic("early", partitions=3)))
+        await script.until(named, "the follower has named the new partitions")
+        creating.create_task(script.administer(lambda admin: admin.create_topic("later", partitions=3)))
+        await script.until(lambda: "later" in _topics_of(one), "the follower has the later topic")
+        script.release(world.controllers, leader)
+        await script.until(lambda: {"early", "later"} <= _topics_of(leader), "its leader has opened both")
+        del world.net.slow[leader.host, one.host]
+    await script.writes({"early": 3, "later": 3})
+
+
+def _topics_of(node: Node) -> set[str]:
+    return {replica.assignment.topic_partition.topic for replica in node.replicas}
