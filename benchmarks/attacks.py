@@ -189,6 +189,14 @@ async def many_json_records(target: Target, _: Effort) -> None:
     await target.ask("GET", f"/v1/topics/{_LARGE}/partitions/0/records?offset=0&max_bytes=41943040")
 
 
+async def many_numbers(target: Target, _: Effort) -> None:
+    """Records as JSON whose values, or the headers of one of them, are very many numbers; four of each at once (7)."""
+    headers = orjson.dumps({"records": [{"value": 1, "headers": {str(number): 1 for number in range(180_000)}}]})
+    records = b'{"records":[' + b",".join([b'{"value":1}'] * 20_000) + b"]}"
+    path = f"/v1/topics/{_TOPIC}/records"
+    await asyncio.gather(*(target.ask("POST", path, body) for body in (headers, records) * 4))
+
+
 async def small_batch_of_much(target: Target, _: Effort) -> None:
     """A zstd batch of some kB that unpacks to 8 MB, read as JSON (7)."""
     packed = bytes(build_batch([NewRecord(value=bytes(10_000))] * 800, compression="zstd"))
@@ -273,6 +281,7 @@ ATTACKS: tuple[Attack, ...] = (
     users,
     large_json,
     many_json_records,
+    many_numbers,
     small_batch_of_much,
     bursts_of_changes,
     internal_heads,

@@ -11,6 +11,7 @@ import orjson
 
 from raftlog.errors import ErrorCode, InvalidRequestError
 from raftlog.record import NewRecord, Record
+from raftlog.wire.codec import trimmed
 from raftlog.wire.data import JsonRecord
 
 MAX_TIMESTAMP_MS = 253_402_300_799_999
@@ -67,7 +68,7 @@ def _bytes(value: Any, encoding: str, where: str) -> bytes | None:
         return None
     if not isinstance(value, str):
         try:
-            return orjson.dumps(value)
+            return trimmed(orjson.dumps(value))
         except TypeError as error:  # The value is nested too deep to be encoded.
             raise InvalidRequestError(f"{where}: cannot be stored as JSON ({error})") from None
     if encoding == "utf-8":

@@ -15,6 +15,7 @@ from raftlog.cli.exact_json import ExactNumber
 from raftlog.client.times import Time, as_argument, microseconds
 from raftlog.errors import InvalidRequestError
 from raftlog.record.formats import COLUMNS
+from raftlog.wire.codec import trimmed
 
 EXPORTED = frozenset((*COLUMNS, "key_encoding", "value_encoding"))
 """A file whose columns are all among these, `value` one of them, was written by `raftlog export`, or by its URL."""
@@ -56,7 +57,7 @@ class Mapped:
             value = _bytes(row.get(self.value))
         else:
             rest = {name: _plain(item) for name, item in row.items() if name not in named}
-            value = orjson.dumps(rest, default=_plain)
+            value = trimmed(orjson.dumps(rest, default=_plain))
         return RowRecord(
             value=value,
             key=None if self.key is None else _bytes(row.get(self.key)),
@@ -99,7 +100,7 @@ class Restored:
 def _bytes(value: Any) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
-    return value.encode() if isinstance(value, str) else orjson.dumps(_plain(value), default=_plain)
+    return value.encode() if isinstance(value, str) else trimmed(orjson.dumps(_plain(value), default=_plain))
 
 
 def _plain(value: Any) -> Any:

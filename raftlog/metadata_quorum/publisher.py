@@ -14,7 +14,7 @@ from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.metadata_quorum.image_codec import image_to_plain, public_image, public_record
 from raftlog.metadata_quorum.records import PutUser, Record, record_to_plain
 from raftlog.model import Offset
-from raftlog.wire.codec import encode_json
+from raftlog.wire.codec import encode_json, trimmed
 from raftlog.wire.controller import MetadataEntry, MetadataUpdate
 
 MAX_KEPT_ENTRIES = 2_000
@@ -183,7 +183,9 @@ def _encoded(records: Sequence[Record]) -> tuple[list[bytes], list[bytes] | None
 
 def _texts(records: Sequence[Record]) -> list[bytes]:
     starts = range(0, len(records), RECORDS_PER_TEXT)
-    return [encode_json([record_to_plain(one) for one in records[at : at + RECORDS_PER_TEXT]]) for at in starts]
+    return [
+        trimmed(encode_json([record_to_plain(one) for one in records[at : at + RECORDS_PER_TEXT]])) for at in starts
+    ]
 
 
 def _entry(offset: Offset, previous: Offset, texts: list[bytes]) -> MetadataEntry:

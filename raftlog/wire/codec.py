@@ -31,6 +31,15 @@ def encode_json(value: object) -> bytes:
     return orjson.dumps(value, default=to_plain)
 
 
+def trimmed(encoded: bytes) -> bytes:
+    """Return a copy of what orjson returned, for keeping.
+
+    orjson returns its buffer with the room that it did not need: 4 KB for a text of 1 to 500 bytes (3.13). A record
+    with 180,000 numbers as headers took 711 MB, not 19.
+    """
+    return bytes(memoryview(encoded))
+
+
 def encode_listing(value: Any) -> bytes:
     """Encode a wire type of which one field may have 100,000 entries, in a worker thread; the bytes are the same.
 
