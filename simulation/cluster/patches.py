@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -18,9 +19,13 @@ import pysyncobj.syncobj as core_module
 from pysyncobj.node import Node
 
 from raftlog import request_marks
+from raftlog.broker.kafka import connection as kafka_connection
+from raftlog.broker.lean import connection
+from raftlog.broker.lean import routes as lean_routes
 from raftlog.metadata_quorum import quorum
 from raftlog.partition.storage import data_dir, verified_reads
 from raftlog.record.batch import HEADER_BYTES
+from raftlog.serving import handshakes, loop_shares
 from simulation.cluster.connection import FakeSocket
 from simulation.cluster.loop import CURRENT, ProcessDiedError, SimulatedLoop
 
@@ -64,6 +69,10 @@ def machine(
         (time, "monotonic_ns", lambda: int(loop.time() * 1e9)),
         (time, "time", lambda: wall_us() / 1e6),
         (time, "time_ns", lambda: wall_us() * 1_000),
+        (time, "perf_counter", monotonic),
+        (time, "thread_time", monotonic),  # An address that used much computing time waits: see `LoopShares`.
+        *((module, "perf_counter", monotonic) for module in (connection, handshakes, kafka_connection, lean_routes)),
+        (loop_shares, "SpareClock", lambda: SimpleNamespace(time=monotonic)),
         (aiohttp.connector, "monotonic", monotonic),
         (aiohappyeyeballs, "start_connection", _fake_socket),
         (core_module, "monotonicTime", monotonic),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -45,6 +47,25 @@ def test_one_seed_is_one_history_in_every_process():
     ]
 
     assert traces[0] == traces[1]
+
+
+def on_a_slow_machine(seed: int, folder: Path) -> str:
+    """Return the trace of a schedule whose code takes a hundred times as long by all of the process's real clocks."""
+    real = {name: getattr(time, name) for name in ("perf_counter", "thread_time", "monotonic")}
+    for name, clock in real.items():
+
+        def slow(clock: Callable[[], float] = clock) -> float:
+            return 100 * clock()
+
+        for module in [time, *(module for name, module in sys.modules.items() if name.startswith("raftlog"))]:
+            if getattr(module, name, None) is clock:
+                setattr(module, name, slow)
+    return simulate(seed, folder, seconds=3).trace
+
+
+def test_a_history_is_the_same_on_a_slow_machine(tmp_path: Path):
+    """Brokers let an address wait that used much computing time: they measured the machine that simulated them."""
+    assert alone(on_a_slow_machine, 45, tmp_path / "w") == alone(simulate, 45, tmp_path / "w", seconds=3).trace
 
 
 def test_a_history_is_the_same_in_whatever_folder(tmp_path: Path):
