@@ -133,6 +133,8 @@ async def test_compressed_answers(http: Http, topic: str, coding: str):
         ("format=xml", 400, "format: expected one of ndjson, json, arrow, csv, parquet, events, received 'xml'"),
         ("columns=offset,vlaue", 400, "vlaue"),
         ("columns=", 400, "column"),
+        ("format=events&columns=offset,vlaue", 400, "vlaue"),
+        ("format=events&columns=offset,offset", 400, "each once"),
         ("partitions=7", 404, "partitions: the topic has partitions 0 to 2, received 7"),
         ("partitions=2-1", 400, "partitions: expected numbers and spans"),
         ("partitions=0-999999999", 400, "partitions: expected at most 10000"),

@@ -9,7 +9,7 @@ import pyarrow as pa
 from raftlog.broker.topic_reads.query import positions_text
 from raftlog.model import Offset
 from raftlog.record.compute import pc
-from raftlog.record.formats import Encoder
+from raftlog.record.formats import Encoder, require_columns
 from raftlog.record.formats.json_rows import objects_json
 from raftlog.record.formats.pieces import data_of, pieces, put_together
 from raftlog.record.formats.text import joined
@@ -77,11 +77,15 @@ class Events:
 
     Args:
         positions: the first offset of each partition.
+
+    Raises:
+        InvalidRequestError: see `require_columns`.
     """
 
     media_type = EVENT_STREAM
 
     def __init__(self, positions: Mapping[int, Offset], columns: tuple[str, ...]) -> None:
+        require_columns(columns)
         self._positions = dict(positions)
         self._columns = columns
 

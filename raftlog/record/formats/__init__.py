@@ -58,6 +58,17 @@ def encoder(form: str, columns: Sequence[str] = COLUMNS) -> Encoder:
     """
     if form not in FORMATS:
         raise InvalidRequestError(f"format: {_expected(form, FORMATS)}")
+    require_columns(columns)
+    make: Callable[[tuple[str, ...]], Encoder] = import_module(f"raftlog.record.formats.{_MODULE_OF[form]}").Encoder
+    return make(tuple(columns))
+
+
+def require_columns(columns: Sequence[str]) -> None:
+    """Raise unless these are names of `COLUMNS`, each once.
+
+    Raises:
+        InvalidRequestError: a column does not exist, a column is named twice, or none is named.
+    """
     for column in columns:
         if column not in COLUMNS:
             raise InvalidRequestError(f"columns: {_expected(column, COLUMNS)}")
@@ -66,8 +77,6 @@ def encoder(form: str, columns: Sequence[str] = COLUMNS) -> Encoder:
             f"columns: expected one or more of {', '.join(COLUMNS)}, each once, received "
             f"{', '.join(columns) or 'none'}; leave the parameter out to get all of them"
         )
-    make: Callable[[tuple[str, ...]], Encoder] = import_module(f"raftlog.record.formats.{_MODULE_OF[form]}").Encoder
-    return make(tuple(columns))
 
 
 def _expected(received: str, allowed: tuple[str, ...]) -> str:
