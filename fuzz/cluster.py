@@ -24,7 +24,6 @@ ADDRESS_SPACE_BYTES = 8 << 30
 RESIDENT_BYTES = 700 << 20
 STALL_MS = 100
 """The nodes, the fuzzer and its child share the machine's cores: a request may take 50 ms when it is alone."""
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class FuzzedCluster:
@@ -79,10 +78,10 @@ class FuzzedCluster:
             pid = self.nodes.pid(name)
             if pid is None:
                 raise Finding(f"{name} has exited:\n{self.nodes.log_tail(name, 30)}")
-            resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+            resident = _most_resident_bytes(pid)
             self.resident_bytes = max(self.resident_bytes, resident)
             if resident > RESIDENT_BYTES:
-                raise Finding(f"{name} takes {resident >> 20} MiB")
+                raise Finding(f"{name} took {resident >> 20} MiB")
             self._require_no_internal_error(name)
         self._require_no_stall()
         if (code := self._honest.poll()) is not None:
@@ -112,3 +111,10 @@ class FuzzedCluster:
         stalls = [float(length) for length in re.findall(r"^(\d+) ms, process", said, re.MULTILINE)]
         if stalls and max(stalls) > STALL_MS:
             raise Finding(f"an event loop blocked for {max(stalls):.0f} ms:\n{said[-5_000:]}")
+
+
+def _most_resident_bytes(pid: int) -> int:
+    """Return the most memory that a process has had: what one request takes is freed before the next look."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (kilobytes,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(kilobytes) << 10

@@ -97,6 +97,8 @@ _HEAVY = (
     b'{"topic":' + b"9" * 5_000 + b"}",
     b'{"partitions":[' + b"{}," * 30_000 + b"{}]}",
     b'{"records":[' + b'{"value":1},' * 25_000 + b'{"value":1}]}',
+    b'{"records":[' + b'{"value":1},' * 19_000 + b'{"value":1}]}',
+    b'{"records":[{"value":1,"headers":{' + b",".join(b'"%d":1' % number for number in range(180_000)) + b"}}]}",
     b'"' + b"\\u0000" * 50_000 + b'"',
 )
 _TEXTS = st.one_of(st.sampled_from(NAMES), st.text(max_size=8))
