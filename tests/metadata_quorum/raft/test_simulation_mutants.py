@@ -23,8 +23,12 @@ MOST_SEEDS = 500
 FIRST = {
     "count_answers_instead_of_voters": 94,
     "go_on_after_disk_errors": 392,
+    "rot_votes_are_not_checked": 48,
+    "s1_commit_beyond_the_message": 37,
     "s1_commit_by_snapshot_message": 86,
+    "s5_clear_what_follows_a_snapshot": 58,
     "send_then_sync": 311,
+    "valid_records_of_a_torn_write_count_as_damage": 329,
 }
 """Seeds for rare findings, tried first: a search takes 40 s. A changed simulation needs a new search."""
 
