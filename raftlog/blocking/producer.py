@@ -55,7 +55,8 @@ class Producer(Facade[QueueingProducer]):
             Kafka does, and without a key the same partition until a batch is full.
 
     Args: bounds
-        buffer_bytes: how many bytes may be queued. Beyond, `send` waits and `send_nowait` raises.
+        buffer_bytes: how many bytes may be queued. Beyond, `send` waits and `send_nowait` raises. Values that a library
+            made may take more memory than their length until they are sent: those of orjson 3.13 take 4 KB each.
         max_block_ms: how long `send` may wait for room, and any record for its topic's metadata.
         close_timeout_ms: how long the producer still sends queued records when Ctrl-C, a time-out or another
             cancellation leaves the `with` block; the log says how many records were not acknowledged by then.
