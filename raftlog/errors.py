@@ -196,8 +196,13 @@ class TransactionAbortedError(RaftlogError):
     default_code = ErrorCode.TRANSACTION_ABORTABLE
 
 
-class TransactionInDoubtError(UnknownOutcomeError):
-    """A transaction was cancelled while it committed: it may be committed or aborted. The producer can continue."""
+class TransactionInDoubtError(RaftlogError):
+    """A transaction was cancelled while it committed: it may be committed or aborted. The producer can continue.
+
+    It takes the place of `CancelledError`, so it is not retriable: a loop that repeats after a `RetriableError` ends.
+    """
+
+    default_code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class StorageError(RaftlogError):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import raftlog
 from examples.exactly_once import relay
-from raftlog.errors import RaftlogError
+from raftlog.errors import RaftlogError, TransactionInDoubtError
 from simulation.cluster.loop import Process
 from simulation.cluster.numbers import write_numbers
 
@@ -32,6 +32,8 @@ ABSENCE_S = (0.0, 2.0)
 NAP_S = (0.5, 6.0)
 PAUSE_S = 0.15
 LOOK_S = 0.5
+STOP_S = 30.0
+"""The longest time from a relay's cancellation to its end: its clients leave the group and abort the transaction."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,15 @@ class Relays:
             if self._running[life].paused:
                 self._world.loop.resume(self._running[life])
             life.cancel()
-        await asyncio.gather(*alive, return_exceptions=True)
+        await self._ends(alive)
+
+    async def _ends(self, cancelled: Collection[asyncio.Task[None]]) -> None:
+        """Wait until relays end; fail if one works on although it was cancelled."""
+        if not cancelled:
+            return
+        _, still = await asyncio.wait(cancelled, timeout=STOP_S)
+        for task in still:
+            self._world.watch.fail(f"{self._running[task].name} was cancelled, and worked on for {STOP_S:g} s")
 
     async def read_everything(self) -> None:
         """Read all records and results, as a client of its own."""
@@ -194,7 +204,7 @@ class Relays:
             elif fate != "succeed":
                 if fate == "stop":
                     running.cancel()
-                    await asyncio.wait((running,))
+                    await self._ends((running,))
                 process.alive = False
                 world.loop.bury(process)
                 world.net.process_died(process)
@@ -209,10 +219,15 @@ class Relays:
                 await self._relay(staff, name)
             except RaftlogError as error:
                 if task.cancelling():
-                    return  # A cancelled commit raises TransactionInDoubtError.
+                    return self._judge_cancelled(error)
                 if error.code == "PRODUCER_FENCED" and not self._is_newest(name):
-                    return
+                    return None
                 await asyncio.sleep(0.2)
+
+    def _judge_cancelled(self, error: RaftlogError) -> None:
+        """Fail if an application's loop could take a cancellation for something to repeat."""
+        if not isinstance(error, TransactionInDoubtError):
+            self._world.watch.fail(f"a cancelled relay raised {error!r} in place of CancelledError")
 
     def _is_newest(self, name: str) -> bool:
         task = asyncio.current_task()

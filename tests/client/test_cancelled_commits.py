@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from raftlog.errors import (
     FencedError,
     InvalidRequestError,
     RaftlogError,
+    RetriableError,
     TransactionAbortedError,
     TransactionInDoubtError,
 )
@@ -146,6 +148,27 @@ async def test_a_commit_that_was_cancelled_before_a_silent_coordinator_is_in_dou
         with pytest.raises(TransactionInDoubtError):
             await task
     assert (manager.said, manager.state) == ([True, False], "new")
+
+
+async def test_a_loop_that_repeats_transactions_ends_with_a_commit_that_was_cancelled_and_is_in_doubt():
+    """Such as that of examples/exactly_once.py: it would take the doubt for something to repeat, and never end."""
+    manager = Managed(nothing)
+    manager.refusal = ALREADY_COMMITTED
+
+    async def work() -> None:
+        while True:
+            with suppress(RetriableError, TransactionAbortedError):
+                await run(manager)
+
+    task = asyncio.ensure_future(work())
+    await manager.asked.wait()
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=5)
+    try:
+        assert done, "it was cancelled, and goes on"
+        assert isinstance(task.exception(), TransactionInDoubtError)
+    finally:
+        task.cancel()
 
 
 async def test_a_transaction_that_may_lack_the_offsets_is_aborted():

@@ -142,6 +142,12 @@ def a_coordinator_says_of_an_id_that_another_has_that_it_has_expired(patch: Any)
 
 @mutant
 @told_by(CANCELLED)
+def a_loop_repeats_a_transaction_whose_cancelled_commit_is_in_doubt(patch: Any) -> None:
+    patch.edit(TransactionManager._in_doubt_error, "TransactionInDoubtError(", "UnknownOutcomeError(")
+
+
+@mutant
+@told_by(CANCELLED)
 def the_next_transaction_begins_during_a_cancelled_abort(patch: Any) -> None:
     patch.edit(TransactionManager.begin, "await self._left()", "pass")
 
