@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from raftlog import transport
@@ -100,11 +101,13 @@ class GroupMember:
     async def close(self, *, for_good: bool = False) -> None:
         """Stop the heartbeats and leave the group; if the coordinator does not answer, the session times out."""
         try:
-            await close_all(self._tasks.close, self._end_keepalive)
-            if self._may_be_member:
-                await self._send_leave(for_good=for_good)
+            await close_all(self._tasks.close, self._end_keepalive, partial(self._leave_group, for_good=for_good))
         finally:
             self._changed.set()
+
+    async def _leave_group(self, *, for_good: bool) -> None:
+        if self._may_be_member:
+            await self._send_leave(for_good=for_good)
 
     @property
     def _may_be_member(self) -> bool:

@@ -75,6 +75,24 @@ async def test_a_member_closes_while_a_held_heartbeat_is_interrupted(turns: int)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+@pytest.mark.parametrize("turns", range(1, 4))
+async def test_a_member_whose_close_is_cancelled_before_it_leaves_leaves(turns: int):
+    """Its partitions had no reader for a session."""
+    link = HeldLink()
+    member = member_of(link)
+    await member.start(timeout_ms=1_000)
+    await link.held.wait()
+    closing = asyncio.ensure_future(member.close())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    assert not link.left
+    closing.cancel()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+    assert link.left == [LEAVE_EPOCH]
+
+
 class RefusingLink(HeldLink):
     """A link whose first heartbeats are refused, until `refusals` is empty."""
 

@@ -214,6 +214,16 @@ def a_join_that_is_cut_off_keeps_its_place(patch: Any) -> None:
 
 @mutant
 @told_by(MEMBER)
+def a_close_that_is_cancelled_does_not_leave_the_group(patch: Any) -> None:
+    patch.edit(
+        GroupMember.close,
+        "self._end_keepalive, partial(self._leave_group, for_good=for_good))",
+        "self._end_keepalive)\n        await self._leave_group(for_good=for_good)",
+    )
+
+
+@mutant
+@told_by(MEMBER)
 def a_join_that_was_refused_is_taken_back(patch: Any) -> None:
     """To close such a consumer would take as long as its coordinator is away."""
     patch.edit(GroupMember._may_be_member.fget, " and self._join_in_doubt", "")
