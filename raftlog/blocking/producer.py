@@ -48,7 +48,8 @@ class Producer(Facade[QueueingProducer]):
         max_in_flight: how many batches of one partition may be under way at once, 1 to 5. Order holds in any case.
 
     Args: batches
-        linger_ms: how long a record may wait for other records of its batch.
+        linger_ms: how long a record may wait for other records of its batch. While an earlier batch of its partition
+            is under way, it waits until that one is acknowledged, but 5 ms at most, even if this is less.
         batch_bytes: the largest size of a batch.
         compression: `lz4` or `zstd`; None: batches are not compressed.
         partitioner: chooses partitions for records that name none; see `Partitioner`. None: by murmur2 of the key, as

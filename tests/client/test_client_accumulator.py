@@ -8,6 +8,7 @@ import pytest
 
 from raftlog.client.core.accumulator import Accumulator
 from raftlog.client.core.backoff import MAX_MS, backoff_ms
+from raftlog.client.core.partition_queue import BUSY_LINGER_MS
 from raftlog.client.core.pending_batch import NO_SEQUENCE, PendingBatch, ProducerIdentity, record_bytes
 from raftlog.client.record_outcomes import Handle, PartialHandle, RecordMetadata, Run, acknowledge, fail
 from raftlog.errors import (
@@ -74,6 +75,40 @@ def test_a_record_lingers_for_company_and_a_full_batch_does_not():
     queue.add(P0, RECORD, 3, 102)
     assert queue.due(102) == [P0]
     assert handles(take(queue, 102)) == [[1, 2, 3]]
+
+
+def test_without_linger_a_batch_waits_for_the_one_in_flight_for_a_short_time():
+    queue = accumulator(linger_ms=0)
+    queue.add(P0, RECORD, 1, 100)
+    (first,) = take(queue, 100)
+    queue.on_acknowledged(P0, first, 101)
+    queue.add(P0, RECORD, 2, 102)
+    (second,) = take(queue, 102)
+    queue.add(P0, RECORD, 3, 103)
+
+    assert queue.due(107) == []
+    assert queue.next_due_ms(107) == 103 + BUSY_LINGER_MS
+    queue.add(P0, RECORD, 4, 107)
+    assert handles(take(queue, 108)) == [[3, 4]]
+    queue.add(P0, RECORD, 5, 109)
+    assert take(queue, 110) == []
+    queue.add(P0, RECORD, 6, 110)
+    queue.add(P0, RECORD, 7, 110)
+    assert handles(take(queue, 110)) == [[5, 6, 7]], "it is full"
+    assert second.in_flight
+
+
+def test_without_linger_a_batch_is_sent_once_the_one_in_flight_has_its_outcome():
+    queue = accumulator(linger_ms=0)
+    queue.add(P0, RECORD, 1, 100)
+    (first,) = take(queue, 100)
+    queue.add(P0, RECORD, 2, 101)
+    queue.add(P1, RECORD, 3, 101)
+
+    assert queue.due(101) == [P1], "another partition waits for nothing"
+    queue.on_acknowledged(P0, first, 102)
+    assert sorted(queue.due(102)) == [P0, P1]
+    assert handles(take(queue, 102)) == [[2]]
 
 
 def test_a_flush_does_not_linger():

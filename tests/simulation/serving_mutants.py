@@ -71,6 +71,18 @@ def what_may_be_in_the_log_is_sent_in_a_new_epoch(patch: Any) -> None:
 
 
 @mutant
+@told_by(QUEUE)
+def a_batch_without_linger_waits_for_none_in_flight(patch: Any) -> None:
+    patch.edit(PartitionQueue._ready_ms, "linger_ms < BUSY_LINGER_MS and self._is_busy()", "False")
+
+
+@mutant
+@told_by(QUEUE)
+def a_batch_waits_for_one_in_flight_although_it_is_full(patch: Any) -> None:
+    patch.edit(PartitionQueue._ready_ms, "batch.closed", "batch.closed and not self._is_busy()")
+
+
+@mutant
 @told_by(QUEUE, HISTORIES)
 def many_batches_go_at_once_after_a_pause(patch: Any) -> None:
     """To a leader that may have forgotten the producer, and accepts any of them first."""

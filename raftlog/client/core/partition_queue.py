@@ -41,6 +41,12 @@ MAX_IN_FLIGHT = 5
 """The number of batches that a leader remembers of a producer."""
 QUIET_MS = 1_000
 """After this long without an acknowledgement, the leader may have changed or dropped the producer's state."""
+BUSY_LINGER_MS = 5
+"""How long at most a batch waits for more records while an earlier one is in flight, if `linger_ms` is shorter.
+
+What a request costs hardly depends on its records. Records that are sent faster than they are acknowledged would keep
+the brokers busy with requests, and would wait longer. After J. Nagle, RFC 896.
+"""
 H = TypeVar("H")
 D = TypeVar("D", bound=Divisible)
 Failed: TypeAlias = tuple[PendingBatch[H], RaftlogError]
@@ -137,8 +143,7 @@ class PartitionQueue(Generic[H]):
         """Return when the next batch is due; None: only an event makes one due."""
         for batch in self._window(now_ms):
             if not batch.in_flight and not batch.acknowledged:
-                lingers = not (batch.closed or flushing)
-                return max(self._not_before_ms, batch.created_ms + (self._linger_ms if lingers else 0))
+                return max(self._not_before_ms, batch.created_ms if flushing else self._ready_ms(batch))
         return None
 
     def take(self, topic_id: TopicId, now_ms: int, *, flushing: bool) -> tuple[list[PendingBatch[H]], list[Failed[H]]]:
@@ -157,7 +162,7 @@ class PartitionQueue(Generic[H]):
         for batch in list(self._window(now_ms)):
             if batch.in_flight or batch.acknowledged:
                 continue
-            if not (batch.closed or flushing or now_ms >= batch.created_ms + self._linger_ms):
+            if not (flushing or now_ms >= self._ready_ms(batch)):
                 break
             if not self._assign(batch, topic_id):
                 break
@@ -247,13 +252,24 @@ class PartitionQueue(Generic[H]):
         self._not_before_ms = now_ms + backoff_ms(max(1, batch.attempts), jitter=jitter)
         return self._after_draining()
 
+    def _ready_ms(self, batch: PendingBatch[H]) -> int:
+        """Return until when a batch waits for other records."""
+        if batch.closed:
+            return batch.created_ms
+        linger_ms = self._linger_ms
+        if linger_ms < BUSY_LINGER_MS and self._is_busy():
+            linger_ms = BUSY_LINGER_MS
+        return batch.created_ms + linger_ms
+
     def _window(self, now_ms: int) -> Iterator[PendingBatch[H]]:
         reach = 1 if self._one_at_a_time or self._is_quiet(now_ms) else self._max_in_flight
         return islice(self.batches, 0 if self._draining else reach)
 
     def _is_quiet(self, now_ms: int) -> bool:
-        quiet = now_ms - self._acknowledged_ms >= QUIET_MS
-        return quiet and not any(batch.in_flight for batch in islice(self.batches, self._max_in_flight))
+        return now_ms - self._acknowledged_ms >= QUIET_MS and not self._is_busy()
+
+    def _is_busy(self) -> bool:
+        return any(batch.in_flight for batch in islice(self.batches, self._max_in_flight))
 
     def _assign(self, batch: PendingBatch[H], topic_id: TopicId) -> bool:
         """Assign identity and sequence to a batch that is sent now; False: it must wait."""
