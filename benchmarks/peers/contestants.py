@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from benchmarks.peers.bare import Bare
 from benchmarks.peers.jetstream import JetStream
 from benchmarks.peers.kafka import Kafka
 from benchmarks.peers.rabbitmq import RabbitMq
@@ -12,7 +13,7 @@ from benchmarks.peers.raftlog import Raftlog
 from benchmarks.peers.redis import Redis
 from benchmarks.peers.server import Server
 
-SERVERS: dict[str, type[Server]] = {cls.name: cls for cls in (Raftlog, Kafka, JetStream, RabbitMq, Redis)}
+SERVERS: dict[str, type[Server]] = {cls.name: cls for cls in (Raftlog, Kafka, JetStream, RabbitMq, Redis, Bare)}
 NEVER_SYNCS = frozenset({"rabbitmq"})
 """They cannot sync before they acknowledge, so they are not in that table."""
 
@@ -76,6 +77,7 @@ CONTESTANTS = (
     Contestant(name="jetstream + nats-py", server="jetstream", driver="nats_js"),
     Contestant(name="rabbitmq + rstream", server="rabbitmq", driver="rabbit_stream"),
     Contestant(name="redis + redis-py", server="redis", driver="redis_streams"),
+    Contestant(name="bare Python, a bound", server="bare", driver="bare", works=frozenset({"latency"})),
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,15 @@ def test_this_version_writes_version_1(number: int):
 def _parts(line: bytes) -> tuple[bytes, bytes | None]:
     key, _, value = line.partition(b" => ")
     return key, None if value == b"(tombstone)" else value
+
+
+def test_records_take_the_memory_of_their_text():
+    """orjson's results have 4 KB each: a commit of 10,000 offsets took 83 MB until it was appended."""
+    tracemalloc.start()
+    try:
+        encoded = [CODEC.encode(replace(COMMITTED, partition=partition)) for partition in range(1_000)]
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    text = sum(len(key) + len(value or b"") for key, value in encoded)
+    assert text < taken < text + 1_000 * 250

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, get_type_hints
 
 from raftlog.errors import RaftlogError
 from raftlog.schema import from_plain
-from raftlog.wire.codec import decode_plain, encode_json
+from raftlog.wire.codec import decode_plain, encode_json, trimmed
 
 _log = logging.getLogger(__name__)
 _KIND = "kind"
@@ -63,7 +63,7 @@ class RecordCodec:
             return _encode_key(record.kind, record.key), None
         kind = type(record)
         value = {_VERSION: kind.VERSION} | {name: getattr(record, name) for name in self._values[kind]}
-        return _encode_key(kind, tuple(getattr(record, name) for name in kind.KEY)), encode_json(value)
+        return _encode_key(kind, tuple(getattr(record, name) for name in kind.KEY)), trimmed(encode_json(value))
 
     def decode(self, key: bytes | None, value: bytes | None) -> LogRecord | None:
         """Rebuild a record; None for an unknown kind.
@@ -99,7 +99,7 @@ class RecordCodec:
 
 def _encode_key(kind: type[KeyedRecord], values: tuple[Any, ...]) -> bytes:
     # In a fixed order: if one key had several encodings, compaction would keep a record of each.
-    return encode_json({_KIND: kind.__name__} | dict(zip(kind.KEY, values, strict=True)))
+    return trimmed(encode_json({_KIND: kind.__name__} | dict(zip(kind.KEY, values, strict=True))))
 
 
 def _value_fields(kind: type[KeyedRecord]) -> tuple[str, ...]:
