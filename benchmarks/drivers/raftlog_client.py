@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, ClassVar
 
 import raftlog
@@ -14,7 +14,6 @@ from raftlog.version import VERSION
 
 _SENDERS = 48
 """Chunks in flight: three batches' worth."""
-_WINDOW = 50_000
 _READY_TIMEOUT_S = 30
 _LINGER_MS = {"latency": 0}
 
@@ -69,20 +68,23 @@ class RaftlogClient(Driver):
 
     async def _send_each(self, chunks: Iterator[Sequence[bytes]]) -> int:
         """Send record by record; the oldest deliveries are awaited before the buffer is full."""
+        """Send record by record, and look at each delivery once it has an outcome.
+
+        `asyncio.gather` takes 3 to 5 µs for each future, also for those that are done: more than sending a record.
+        """
         send, topic, acknowledged = self._producer.send_nowait, self.job.topic, 0
-        deliveries: deque[Awaitable[Any]] = deque()
+        deliveries: deque[raftlog.Delivery] = deque()
         for chunk in chunks:
             for value in chunk:
                 try:
                     deliveries.append(send(topic, value))
                 except OverloadedError:
-                    while len(deliveries) > _WINDOW // 2:
-                        await deliveries.popleft()
-                        acknowledged += 1
+                    await deliveries[len(deliveries) // 2]
+                    acknowledged += _take_settled(deliveries)
                     deliveries.append(send(topic, value))
             await asyncio.sleep(0)  # The client's own tasks must run, too.
-        await asyncio.gather(*deliveries)
-        return acknowledged + len(deliveries)
+        await self._producer.flush()
+        return acknowledged + _take_settled(deliveries)
 
     async def send_one(self, value: bytes) -> None:
         await self._producer.send(self.job.topic, value)
@@ -98,6 +100,16 @@ class RaftlogClient(Driver):
     async def close(self) -> None:
         for producer in self._producers:
             await producer.close()
+
+
+def _take_settled(deliveries: deque[raftlog.Delivery]) -> int:
+    """Remove the oldest deliveries with outcomes; return how many there were. Raise what one of them failed with."""
+    count = 0
+    while deliveries and deliveries[0].done():
+        if (error := deliveries.popleft().exception()) is not None:
+            raise error
+        count += 1
+    return count
 
 
 if __name__ == "__main__":

@@ -65,14 +65,15 @@ class Contestant:
 
 _PRODUCE, _CONSUME = frozenset({"produce"}), frozenset({"consume"})
 RAFTLOG, RAFTLOG_ARROW, CONFLUENT = "raftlog", "raftlog, as Arrow", "kafka + confluent-kafka"
+RAFTLOG_EACH, CONFLUENT_EACH = "raftlog, send_nowait", "kafka + confluent-kafka, produce"
+"""A call for each record; the others give many to one call."""
 CONTESTANTS = (
     Contestant(name=RAFTLOG, server="raftlog", driver="raftlog_client"),
-    Contestant(
-        name="raftlog, send_nowait", server="raftlog", driver="raftlog_client", works=_PRODUCE, options={"each": True}
-    ),
+    Contestant(name=RAFTLOG_EACH, server="raftlog", driver="raftlog_client", works=_PRODUCE, options={"each": True}),
     Contestant(name=RAFTLOG_ARROW, server="raftlog", driver="raftlog_client", works=_CONSUME, options={"arrow": True}),
     Contestant(name="raftlog + confluent-kafka", server="raftlog", driver="confluent"),
     Contestant(name=CONFLUENT, server="kafka", driver="confluent"),
+    Contestant(name=CONFLUENT_EACH, server="kafka", driver="confluent", works=_PRODUCE, options={"each": True}),
     Contestant(name="kafka + aiokafka", server="kafka", driver="aio_kafka"),
     Contestant(name="jetstream + nats-py", server="jetstream", driver="nats_js"),
     Contestant(name="rabbitmq + rstream", server="rabbitmq", driver="rabbit_stream"),
@@ -101,6 +102,7 @@ def _goals() -> tuple[Goal, ...]:
         *(Goal(work="produce_1KB", peer=peer, times=n) for peer, n in {**at_1k, "redis + redis-py": 2}.items()),
         Goal(work="produce_100B", peer=CONFLUENT, times=5, durable=True, peer_durable=True),
         Goal(work="produce_1KB", peer=CONFLUENT, times=5, durable=True, peer_durable=True),
+        Goal(work="produce_100B", peer=CONFLUENT_EACH, times=0.8, ours=RAFTLOG_EACH),
         Goal(work="consume_100B", peer=CONFLUENT, times=2),
         Goal(work="consume_100B", peer=CONFLUENT, times=15, ours=RAFTLOG_ARROW),
         Goal(work="latency_1000_per_s", peer=CONFLUENT, times=1),

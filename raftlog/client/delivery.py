@@ -18,11 +18,13 @@ _Waiting: TypeAlias = "tuple[Delivery, Callable[[Delivery], object], Context] | 
 class SharedHandle(MultiHandle):
     """The shared handle of consecutive records that were sent one at a time; it stores their outcomes."""
 
-    __slots__ = ("_cancelled", "_outcomes", "_waiting", "loop")
+    __slots__ = ("_cancelled", "_outcomes", "_waiting", "loop", "of_all")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.count = 0
         self.loop = loop
+        self.of_all: Placed | RaftlogError | None = None
+        """The outcome of all records, if none was cancelled: the usual case. Deliveries need no search then."""
         self._outcomes: list[tuple[int, int, Placed | RaftlogError]] = []
         """(number of the first record, count, outcome)."""
         self._waiting: dict[int, list[_Waiting]] = {}
@@ -71,10 +73,13 @@ class SharedHandle(MultiHandle):
     def cancel(self, at: int) -> None:
         """Cancel one record's delivery: wake its waiters without an outcome."""
         self._cancelled.add(at)
+        self.of_all = None
         self._tell(self._waiting.pop(at, []))
 
     def _settle(self, first: int, count: int, outcome: Placed | RaftlogError) -> None:
         self._outcomes.append((first, count, outcome))
+        if count == self.count and not self._cancelled:
+            self.of_all = outcome
         for at in [at for at in self._waiting if first <= at < first + count]:
             self._tell(self._waiting.pop(at))
 
@@ -116,11 +121,13 @@ class Delivery(Awaitable[RecordMetadata]):
 
     def done(self) -> bool:
         """Return whether there is an outcome."""
+        if self._handle.of_all is not None:
+            return True
         return self._handle.outcome(self._at) is not None or self._handle.is_cancelled(self._at)
 
     def cancelled(self) -> bool:
         """Return whether `cancel` was called before there was an outcome."""
-        return self._handle.is_cancelled(self._at)
+        return self._handle.of_all is None and self._handle.is_cancelled(self._at)
 
     def result(self) -> RecordMetadata:
         """Return where the record is.
@@ -130,7 +137,9 @@ class Delivery(Awaitable[RecordMetadata]):
             asyncio.InvalidStateError: there is no outcome yet.
             asyncio.CancelledError: `cancel` was called.
         """
-        outcome, place = self._known()
+        outcome, place = self._handle.of_all, self._at
+        if outcome is None:
+            outcome, place = self._known()
         if isinstance(outcome, Placed):
             return outcome.metadata(place)
         raise outcome.with_traceback(None)  # Many records share it: its traceback would grow with each.
@@ -142,7 +151,9 @@ class Delivery(Awaitable[RecordMetadata]):
             asyncio.InvalidStateError: there is no outcome yet.
             asyncio.CancelledError: `cancel` was called.
         """
-        outcome, _ = self._known()
+        outcome = self._handle.of_all
+        if outcome is None:
+            outcome, _ = self._known()
         return None if isinstance(outcome, Placed) else outcome
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002  (as a future's)
