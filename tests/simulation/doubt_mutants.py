@@ -10,7 +10,7 @@ from raftlog.blocking import outbox
 from raftlog.blocking.consumer_facade import ConsumerFacade
 from raftlog.blocking.producer import Producer
 from raftlog.client import coordinator_link, transactions
-from raftlog.client.delivery import Delivery
+from raftlog.client.delivery import Delivery, SharedHandle
 from raftlog.client.fetching import Fetcher
 from raftlog.client.group_commits import GroupCommits
 from raftlog.client.group_member import GroupMember
@@ -170,6 +170,18 @@ def a_cancelled_abort_goes_on_as_long_as_nobody_answers(patch: Any) -> None:
 @told_by(CANCELLED)
 def an_abort_that_is_given_up_leaves_its_transaction_open(patch: Any) -> None:
     patch.edit(TransactionManager.abort, 'self.state = "new"', "pass")
+
+
+@mutant
+@told_by("tests/client/test_record_outcomes.py")
+def a_delivery_that_was_cancelled_has_the_outcome_of_its_batch(patch: Any) -> None:
+    patch.edit(SharedHandle._settle, "count == self.count and not self._cancelled", "count == self.count")
+
+
+@mutant
+@told_by("tests/client/test_record_outcomes.py")
+def the_outcome_of_a_part_is_that_of_the_batch(patch: Any) -> None:
+    patch.edit(SharedHandle._settle, "count == self.count and not", "not")
 
 
 @mutant
