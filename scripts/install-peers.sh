@@ -101,7 +101,7 @@ install_clients || say_missing clients "the Python clients could not be installe
 for peer in "${peers[@]}"; do
     case $peer in
         kafka | jetstream | rabbitmq | redis) "install_$peer" ;;
-        raftlog) ;;
+        raftlog | bare) ;;
         *) echo "no peer is named $peer; peers: kafka jetstream rabbitmq redis" >&2; exit 2 ;;
     esac
 done

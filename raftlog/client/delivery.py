@@ -73,7 +73,6 @@ class SharedHandle(MultiHandle):
     def cancel(self, at: int) -> None:
         """Cancel one record's delivery: wake its waiters without an outcome."""
         self._cancelled.add(at)
-        self.of_all = None
         self._tell(self._waiting.pop(at, []))
 
     def _settle(self, first: int, count: int, outcome: Placed | RaftlogError) -> None:
