@@ -18,6 +18,7 @@ from raftlog.errors import CorruptBatchError, StorageError
 from raftlog.metadata_quorum.image import MetadataImage
 from raftlog.model import LeaderEpoch, Offset, TopicIdPartition
 from raftlog.partition.replica import Replica
+from raftlog.partition.storage.log_files import LogClosedError
 from simulation.cluster import changes, compaction, takeovers
 from simulation.cluster.hearing import unheard
 from simulation.cluster.holding import Holding, held_end
@@ -197,10 +198,11 @@ class Watch:
             self.fail(wrong)
 
     def replicas(self) -> Iterator[tuple[Node, Replica]]:
-        """Yield every open replica of every running broker."""
+        """Yield every replica of every running broker whose log is open. A broker that ends closes logs one by one."""
         for node in self._world.brokers:
             for replica in node.replicas:
-                yield node, replica
+                if not isinstance(replica.log.failure, LogClosedError):
+                    yield node, replica
 
     def _something_is_promised(self, image: MetadataImage) -> None:
         """One replica in sync must have its disk: the run is void where chance gives only those that lost it."""
