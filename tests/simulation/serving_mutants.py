@@ -29,7 +29,7 @@ from raftlog.record import (
     reading,
     row_checks,
     short,
-    single,
+    small,
     structure,
     unpacking,
     validate,
@@ -169,9 +169,21 @@ def what_one_batch_needs_validated_is_enough_for_all(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/record/test_single_record.py")
-def what_looks_like_one_record_is_one(patch: Any) -> None:
-    patch.edit(single.timestamp_of_single, "if view == encode(timestamp, *parts) else None", "")
+@told_by("tests/record/test_small_batch.py")
+def what_looks_like_few_records_may_have_any_metadata(patch: Any) -> None:
+    patch.edit(small.newest_of_few, " or not content.startswith(shape.prefix)", "")
+
+
+@mutant
+@told_by("tests/record/test_small_batch.py")
+def a_small_batch_may_hide_bytes(patch: Any) -> None:
+    patch.edit(small.newest_of_few, "any(content[start:end] != zeros for start, end, zeros in shape.zeros)", "False")
+
+
+@mutant
+@told_by("tests/record/test_small_batch.py")
+def the_offsets_of_a_small_batch_may_go_back(patch: Any) -> None:
+    patch.edit(small.newest_of_few, " or any(map(operator.gt, offsets, offsets[1:]))", "")
 
 
 @mutant
