@@ -69,8 +69,7 @@ class FollowerReplica(ReadableReplica):
         headers = [header for header, _ in found]
         start, now_ms = self.log.log_end_offset, self._clock.wall_us() // 1000
         try:
-            with self._failing_on_disk_errors(), self.recording_damage():
-                self.log.append(batches, headers)
+            self._append_to_log(batches, headers)
         finally:
             # When the disk becomes full in the middle, the first batches stay in the log.
             for header, marker in zip(headers, markers, strict=True):
@@ -214,6 +213,13 @@ class FollowerReplica(ReadableReplica):
                 write()
 
         return alone
+
+    def _append_to_log(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
+        try:
+            self.log.append(batches, headers)
+        except StorageError:
+            with self._failing_on_disk_errors(), self.recording_damage():
+                raise
 
     @contextmanager
     def _failing_on_disk_errors(self) -> Iterator[None]:
