@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from raftlog.errors import DamagedDataError, DiskFullError, StorageError
@@ -172,9 +172,9 @@ class FollowerReplica(ReadableReplica):
         Args:
             are_producers_kept: `keep_producers_in_thread` has saved their state for this offset.
         """
+        if offset <= self.log.log_start_offset:
+            return
         with self._failing_on_disk_errors():
-            if offset <= self.log.log_start_offset:
-                return
             if not are_producers_kept:
                 self.keep_producers(offset)
             with_reserve(data_folder_of(self.log.folder), lambda: self.log.advance_log_start(offset, high_watermark))

@@ -49,6 +49,7 @@ class FewRecords(NamedTuple):
 
 def few_records(records: object) -> FewRecords | None:
     """Return records whose payload `encode` can write; None: it cannot."""
+    timestamps: Sequence[int]
     if isinstance(records, RecordColumns):
         if not 0 < len(records.values) <= MOST_RECORDS or records.headers is not None:
             return None
@@ -95,7 +96,8 @@ def newest_of_few(payload: Buffer, count: int) -> int | None:
         offsets = _OFFSETS[count].unpack_from(content, at)
         if offsets[0] or offsets[-1] != length or any(map(operator.gt, offsets, offsets[1:])):
             return None
-    return max(_TIMESTAMPS[count].unpack_from(content, _body_at()))
+    newest: int = max(_TIMESTAMPS[count].unpack_from(content, _body_at()))
+    return newest
 
 
 def _lengths_in(content: bytes) -> list[int]:

@@ -59,7 +59,7 @@ def validate_batch(buffer: Buffer, header: BatchHeader | None = None, *, max_mes
 
 
 def _newest_of_few(header: BatchHeader, buffer: Buffer) -> int | None:
-    """Return the newest timestamp of a few records in a batch whose bytes are the only encoding of them, if it is so."""
+    """Return the newest timestamp of the few records of a batch, if its bytes are the only encoding of them."""
     if header.attributes & ATTRIBUTE_COMPRESSION:
         return None
     return newest_of_few(memoryview(buffer)[HEADER_BYTES:], header.record_count)

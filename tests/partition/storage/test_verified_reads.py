@@ -104,6 +104,16 @@ def test_the_newest_small_batch_is_not_read_from_the_disk(tmp_path: Path, monkey
         log.find_verified(1, 1, limit_offset=3)
 
 
+def test_a_part_of_the_newest_batch_is_not_read(tmp_path: Path):
+    log, batches = filled(tmp_path / "p", (10, 10))
+    again = bytearray(build_batch([NewRecord(b"one", timestamp=1), NewRecord(b"two", timestamp=1)]))
+    stamp(again, base_offset=4, leader_epoch=0)
+    log.append(again)
+    assert [log.find_verified(4, 1, limit_offset=limit).data for limit in (4, 5, 6)] == [b"", b"", bytes(again)]
+    assert log.find_verified(5, 1, limit_offset=6).data == bytes(again), "it is read from the disk"
+    assert content(log.find_verified(2, 1 << 20, limit_offset=5).data) == batches[1]
+
+
 def no_file(_: PooledFile) -> NoReturn:
     raise OSError("no file")
 
