@@ -14,6 +14,7 @@ from fuzz import batches
 from raftlog.metadata_quorum.admin_operations import ADMIN_OPERATIONS
 from raftlog.wire import admin, controller, data, groups, media, metadata, paths, repair, replication, transactions
 from raftlog.wire.codec import encode_frame, encode_json
+from raftlog.wire.packed_fetch import pack_request
 
 NAMES = ("t", "fuzz", "", "..", "a b", "é", "__consumer_offsets", "__transaction_state", "x" * 300, "\x1b[31m", "-1")
 NUMBERS = (0, 1, 2, 3, -1, -2, 101, 255, 65_536, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63))
@@ -149,6 +150,30 @@ def _frame(topic: str, partition: int, batch: bytes, wrong: int) -> tuple[str, b
 _FRAMES = st.builds(_frame, _TEXTS, st.sampled_from((0, 1, -1)), _BATCHES, st.sampled_from((0, 0, 0, 1, -1)))
 
 
+_SMALL, _LONG = st.sampled_from((0, 1, 2, 3, 2**31 - 1)), st.sampled_from((-1, 0, 1, 2, 2**53, 2**63 - 1))
+_POSITIONS = st.builds(
+    replication.ReplicaFetchPartition,
+    topic_id=st.binary(min_size=16, max_size=16).map(bytes.hex),
+    partition=_SMALL,
+    leader_epoch=_SMALL,
+    fetch_offset=_LONG,
+    last_fetched_epoch=_SMALL,
+    log_start_offset=_LONG,
+    check_crcs=st.booleans(),
+)
+_FETCHES = st.builds(
+    replication.ReplicaFetchRequest,
+    replica_id=_SMALL,
+    broker_epoch=_LONG,
+    max_wait_ms=st.sampled_from((0, 1, 100)),
+    session_id=st.sampled_from(("", "1-1", "2-1", "s")),
+    session_epoch=_SMALL,
+    answers_lost=st.booleans(),
+    partitions=st.lists(_POSITIONS, max_size=3).map(tuple),
+)
+_PACKED = st.builds(pack_request, _FETCHES)
+
+
 def listener_of(path: str) -> str:
     """Return the listener that serves a path."""
     if not path.startswith("/internal/"):
@@ -209,6 +234,8 @@ def _body(path: str, cls: type | None) -> SearchStrategy[tuple[str, bytes]]:
     fitting = st.builds(encode_json, shaped(cls))
     if path == paths.PRODUCE:
         return st.one_of(_FRAMES, _FRAMES, *anything)
+    if path == paths.REPLICA_FETCH:
+        return st.one_of(st.tuples(st.just(media.PLAIN), _PACKED), st.tuples(st.just(media.JSON), fitting), *anything)
     sent = st.tuples(st.just(media.JSON), fitting)
     return st.one_of(sent, sent, sent, *anything)
 

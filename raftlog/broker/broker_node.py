@@ -73,9 +73,10 @@ from raftlog.serving.node_tls import NodeTls
 from raftlog.serving.turnstile import Turnstile
 from raftlog.serving.workers import INLINE_BYTES, in_worker
 from raftlog.wire import media, paths
-from raftlog.wire.codec import encode_frame
+from raftlog.wire.codec import Buffer, encode_frame, framed
 from raftlog.wire.metadata import SHORT_BATCHES, ConfigValue
 from raftlog.wire.origins import Origins
+from raftlog.wire.packed_fetch import is_packed, pack_response, unpack_request
 from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
 
@@ -337,11 +338,16 @@ class BrokerNode:
 
     async def _replica_fetch(self, request: RawRequest) -> RawReply:
         """Serve a follower's fetch."""
-        command = await decode_body(ReplicaFetchRequest, request.body)
+        packed = is_packed(request.body)
+        command = unpack_request(request.body) if packed else await decode_body(ReplicaFetchRequest, request.body)
         self.context.access.require_broker(request.sender, command.replica_id)
         response, parts = await self.replicas.replica_fetch(command)
-        is_long = len(response.partitions) > _LONG_ANSWER
-        frame = await in_worker(encode_frame, response) if is_long else encode_frame(response)
+        if packed and (head := pack_response(response)) is not None:
+            frame: list[Buffer] = [framed(head)]
+        elif len(response.partitions) > _LONG_ANSWER:
+            frame = await in_worker(encode_frame, response)
+        else:
+            frame = encode_frame(response)
         self.context.metrics.partition.replicated_out += sum(map(len, parts))
         return RawReply(parts=[*frame, *(part for part in parts if part)], content_type=media.FRAME)
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 RETRY_AFTER_S = "1"
 THROTTLED = "throttle_ms"
 """The detail of an error that says for how long a quota is used up."""
-PLAIN_FORMS = ("application/octet-stream", "application/x-www-form-urlencoded")
+PLAIN_FORMS = (media.PLAIN, "application/x-www-form-urlencoded")
 """Default media types of HTTP clients."""
 CROSS_ORIGIN = web.RequestKey("raftlog_cross_origin", bool)
 """Set on a request of a page from an allowed origin."""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from raftlog.config import ReplicationConfig
 from raftlog.errors import CorruptBatchError, DiskFullError, ErrorCode, RaftlogError, StorageError
@@ -29,9 +30,10 @@ from raftlog.partition.replica import Replica
 from raftlog.partition.storage.log_files import LogClosedError
 from raftlog.runtime import in_slices
 from raftlog.transport import HttpSession
-from raftlog.wire import paths
+from raftlog.wire import media, paths
 from raftlog.wire.codec import split_parts
 from raftlog.wire.data import DivergingEpoch
+from raftlog.wire.packed_fetch import decode_response, pack_request
 from raftlog.wire.replication import (
     ReplicaFetchPartition,
     ReplicaFetchRequest,
@@ -146,7 +148,7 @@ class LeaderFetcher:
         if answered is None:
             self._positions.on_abandoned()
         else:
-            self._positions.on_answer(answered[0].session_id)
+            self._positions.on_answer(answered[0].session_id, packs=answered[0].packs)
             await self._take(*answered)
 
     def _request(self) -> ReplicaFetchRequest:
@@ -217,6 +219,8 @@ class LeaderFetcher:
 
     async def _fetch(self, request: ReplicaFetchRequest) -> tuple[ReplicaFetchResponse, memoryview] | None:
         """Send a fetch to the leader; return None if the followed partitions changed meanwhile."""
+        packed = pack_request(request) if self._positions.packs else None
+        form: dict[str, Any] = {"message": request} if packed is None else {"body": packed, "content_type": media.PLAIN}
         try:
             async with asyncio.timeout(None) as self._in_flight:
                 return await self._session.call_frame(
@@ -225,7 +229,8 @@ class LeaderFetcher:
                     self.leader.internal,
                     paths.REPLICA_FETCH,
                     timeout_ms=request.max_wait_ms + _ANSWER_MARGIN_MS,
-                    message=request,
+                    decode=decode_response,
+                    **form,
                 )
         except TimeoutError:
             if not self._changed.is_set():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from raftlog.errors import DamagedDataError, DiskFullError, StorageError
@@ -69,8 +69,7 @@ class FollowerReplica(ReadableReplica):
         headers = [header for header, _ in found]
         start, now_ms = self.log.log_end_offset, self._clock.wall_us() // 1000
         try:
-            with self._failing_on_disk_errors(), self.recording_damage():
-                self.log.append(batches, headers)
+            self._append_to_log(batches, headers)
         finally:
             # When the disk becomes full in the middle, the first batches stay in the log.
             for header, marker in zip(headers, markers, strict=True):
@@ -173,9 +172,9 @@ class FollowerReplica(ReadableReplica):
         Args:
             are_producers_kept: `keep_producers_in_thread` has saved their state for this offset.
         """
+        if offset <= self.log.log_start_offset:
+            return
         with self._failing_on_disk_errors():
-            if offset <= self.log.log_start_offset:
-                return
             if not are_producers_kept:
                 self.keep_producers(offset)
             with_reserve(data_folder_of(self.log.folder), lambda: self.log.advance_log_start(offset, high_watermark))
@@ -214,6 +213,13 @@ class FollowerReplica(ReadableReplica):
                 write()
 
         return alone
+
+    def _append_to_log(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
+        try:
+            self.log.append(batches, headers)
+        except StorageError:
+            with self._failing_on_disk_errors(), self.recording_damage():
+                raise
 
     @contextmanager
     def _failing_on_disk_errors(self) -> Iterator[None]:

@@ -297,8 +297,7 @@ class Replica(FollowerReplica):
         base_offset, epoch = self.log.log_end_offset, self.state.leader_epoch
         stamp(batch, base_offset=base_offset, leader_epoch=epoch)
         header = header._replace(base_offset=base_offset, leader_epoch=epoch)
-        with self._failing_on_disk_errors(), self.recording_damage():
-            self.log.append(batch, [header])
+        self._append_to_log(batch, [header])
         self.producers.on_appended(header, self._clock.wall_us() // 1000, marker=marker)
         self._appended(core)
         return AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)

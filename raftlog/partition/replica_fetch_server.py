@@ -203,7 +203,10 @@ class ReplicaFetchServer:
             session.require_under_way(request.session_epoch)  # A replaced request must not mark results as sent.
             urgency = None
         session.on_answered(result for result, _ in pairs)
-        response = ReplicaFetchResponse(session_id=session.session_id, partitions=tuple(result for result, _ in pairs))
+        results = tuple(result for result, _ in pairs)
+        response = ReplicaFetchResponse(
+            session_id=session.session_id, partitions=results, packs=bool(session.session_id)
+        )
         return response, [data for _, data in pairs]
 
     async def _arrived(self, subscriptions: _Subscriptions, request: ReplicaFetchRequest) -> Urgency | None:

@@ -22,7 +22,7 @@ from raftlog.record.compute import pc
 from raftlog.record.headers import HEADERS_TYPE, HeaderColumn
 from raftlog.record.model import Compression, Headers, NewRecord, RecordColumns
 from raftlog.record.short import encode_short
-from raftlog.record.single import encode, single_record
+from raftlog.record.small import encode, few_records
 
 SCHEMA = pa.schema(
     [
@@ -65,14 +65,14 @@ def build_batch(
     """
     if not records:
         raise ValueError("a record batch holds at least one record, received none")
-    if compression is None and (single := single_record(records)) is not None:
-        timestamp, key, value = single
+    if compression is None and (few := few_records(records)) is not None:
+        short = short and len(few.timestamps) == 1
         batch = bytearray(HEADER_BYTES)
-        batch += encode_short(key, value) if short else encode(timestamp, key, value)
+        batch += encode_short(*few.first()) if short else encode(*few)
         write_header(
             batch,
-            record_count=1,
-            max_timestamp=timestamp,
+            record_count=len(few.timestamps),
+            max_timestamp=max(few.timestamps),
             attributes=(ATTRIBUTE_TRANSACTIONAL if transactional else 0) | (ATTRIBUTE_SHORT if short else 0),
             producer_id=producer_id,
             producer_epoch=producer_epoch,

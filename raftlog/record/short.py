@@ -10,7 +10,7 @@ import struct
 
 from raftlog.errors import CorruptBatchError
 from raftlog.record.batch import ALIGNMENT, HEADER_BYTES, BatchHeader, Buffer
-from raftlog.record.single import encode, payload_bytes
+from raftlog.record.small import encode_one, payload_bytes
 
 _LENGTHS = struct.Struct("<ii")
 _NULL = -1
@@ -48,7 +48,7 @@ def as_arrow(header: BatchHeader, batch: Buffer) -> bytes:
     Raises:
         CorruptBatchError: the payload is damaged.
     """
-    return encode(header.max_timestamp, *read_short(header, batch))
+    return encode_one(header.max_timestamp, *read_short(header, batch))
 
 
 def arrow_bytes(header: BatchHeader, batch: Buffer) -> int:

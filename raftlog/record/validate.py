@@ -15,7 +15,7 @@ from raftlog.record.batch import (
 from raftlog.record.compute import pc
 from raftlog.record.reading import rows_of, to_arrow
 from raftlog.record.short import arrow_bytes
-from raftlog.record.single import timestamp_of_single
+from raftlog.record.small import newest_of_few
 from raftlog.record.structure import check_structure
 
 MAX_NAMED = 1_000
@@ -48,7 +48,7 @@ def validate_batch(buffer: Buffer, header: BatchHeader | None = None, *, max_mes
     if header.is_short:
         _require_size(arrow_bytes(header, buffer), max_message_bytes, "the unpacked batch")
         return header
-    newest = _timestamp_of_single(header, buffer)
+    newest = _newest_of_few(header, buffer)
     if newest is None:
         unpacked, columns = check_structure(header, buffer)
         _require_size(HEADER_BYTES + unpacked, max_message_bytes, "the unpacked batch")
@@ -58,11 +58,11 @@ def validate_batch(buffer: Buffer, header: BatchHeader | None = None, *, max_mes
     return header
 
 
-def _timestamp_of_single(header: BatchHeader, buffer: Buffer) -> int | None:
-    """Return the timestamp of the record in a batch whose bytes are the only encoding of that record, if it is one."""
-    if header.record_count != 1 or header.attributes & ATTRIBUTE_COMPRESSION:
+def _newest_of_few(header: BatchHeader, buffer: Buffer) -> int | None:
+    """Return the newest timestamp of the few records of a batch, if its bytes are the only encoding of them."""
+    if header.attributes & ATTRIBUTE_COMPRESSION:
         return None
-    return timestamp_of_single(memoryview(buffer)[HEADER_BYTES:])
+    return newest_of_few(memoryview(buffer)[HEADER_BYTES:], header.record_count)
 
 
 def require_keys(header: BatchHeader, batch: Buffer) -> None:

@@ -37,7 +37,7 @@ from raftlog.transport.session_credentials import NO_CREDENTIALS, SessionCredent
 from raftlog.transport.throttles import Throttles
 from raftlog.transport.token_source import Server
 from raftlog.wire import media, paths
-from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json
+from raftlog.wire.codec import Buffer, decode_frame, decode_json, encode_json, split_frame
 
 T = TypeVar("T")
 PIECE_BYTES = 256 << 10
@@ -319,13 +319,28 @@ class HttpSession:
         return decode_json(cls, answer.body, error=PeerAnswerError, ignore_unknown=True)
 
     async def call_frame(
-        self, cls: type[T], method: str, address: Address, path: str, *, timeout_ms: int, **request: Any
+        self,
+        cls: type[T],
+        method: str,
+        address: Address,
+        path: str,
+        *,
+        timeout_ms: int,
+        decode: Callable[[Buffer, type[RaftlogError]], T] | None = None,
+        **request: Any,
     ) -> tuple[T, memoryview]:
-        """Like `call`, for a response that is a frame: return its head and the bytes after it."""
+        """Like `call`, for a response that is a frame: return its head and the bytes after it.
+
+        Args:
+            decode: decodes the head, or raises the given error; None: it is JSON.
+        """
         if (message := request.pop("message", None)) is not None:
             request["body"] = _encoded(method, path, message)
         answer = await self.request(method, address, path, timeout_ms=timeout_ms, accept=media.FRAME, **request)
-        return decode_frame(cls, answer.body, error=PeerAnswerError, ignore_unknown=True)
+        if decode is None:
+            return decode_frame(cls, answer.body, error=PeerAnswerError, ignore_unknown=True)
+        head, rest = split_frame(answer.body, error=PeerAnswerError)
+        return decode(head, PeerAnswerError), rest
 
     def tls_context(self) -> TlsContext:
         """Return the TLS with which this session dials; made at first use."""

@@ -96,8 +96,12 @@ def decode_json(
 
 def encode_frame(head: object, parts: Iterable[Buffer] = ()) -> list[Buffer]:
     """Return the buffers of a frame, to be written in order; the parts are not copied."""
-    encoded = encode_json(head)
-    return [_HEAD_LENGTH.pack(len(encoded)) + encoded, *parts]
+    return [framed(encode_json(head)), *parts]
+
+
+def framed(head: bytes) -> bytes:
+    """Return the begin of a frame with an encoded head."""
+    return _HEAD_LENGTH.pack(len(head)) + head
 
 
 def split_frame(body: Buffer, *, error: type[RaftlogError] = InvalidRequestError) -> tuple[memoryview, memoryview]:

@@ -36,7 +36,7 @@ class ReplicaFetchPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFetchRequest:
-    """JSON sent to `paths.REPLICA_FETCH`. The answer is a frame: `ReplicaFetchResponse`, then the batches."""
+    """Sent to `paths.REPLICA_FETCH`, as JSON or packed. The answer is a frame: `ReplicaFetchResponse`, then batches."""
 
     replica_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -85,3 +85,5 @@ class ReplicaFetchResponse:
 
     session_id: str = ""
     partitions: tuple[ReplicaFetchResult, ...]
+    packs: bool = False
+    """The leader reads the requests of this session in packed form, too: see `wire.packed_fetch`."""

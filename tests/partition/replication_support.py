@@ -26,13 +26,14 @@ from raftlog.record import NewRecord, build_batch, iter_batches, read_records
 from raftlog.runtime import SystemClock
 from raftlog.transport import HttpSession
 from raftlog.wire import media, paths
-from raftlog.wire.codec import decode_json, encode_frame
+from raftlog.wire.codec import decode_json, encode_frame, framed
 from raftlog.wire.controller import (
     AlterPartitionResult,
     AlterPartitionsRequest,
     AlterPartitionsResponse,
     DamagedReplicasRequest,
 )
+from raftlog.wire.packed_fetch import is_packed, pack_response, unpack_request
 from raftlog.wire.repair import RepairRequest
 from raftlog.wire.replication import ReplicaFetchRequest
 
@@ -87,9 +88,11 @@ class Broker:
     async def _fetch(self, request: web.Request) -> web.Response:
         if self.deaf:
             raise RetriableError("deaf")
-        asked = decode_json(ReplicaFetchRequest, await request.read())
-        response, parts = await self.manager.replica_fetch(asked)
-        body = b"".join([*encode_frame(response), *map(in_memory, parts)])
+        packed = is_packed(asked := await request.read())
+        command = unpack_request(asked) if packed else decode_json(ReplicaFetchRequest, asked)
+        response, parts = await self.manager.replica_fetch(command)
+        head = pack_response(response) if packed else None
+        body = b"".join([*(encode_frame(response) if head is None else [framed(head)]), *map(in_memory, parts)])
         return web.Response(body=body, content_type=media.FRAME)
 
     async def _repair(self, request: web.Request) -> web.Response:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from raftlog.config import ReplicationConfig
-from raftlog.errors import UnreachableError
+from raftlog.errors import InvalidRequestError, UnreachableError
 from raftlog.model import Address, TopicIdPartition
 from raftlog.partition.fetcher import LeaderFetcher
+from raftlog.wire.packed_fetch import unpack_request
 from raftlog.wire.replication import ReplicaFetchRequest, ReplicaFetchResponse, ReplicaFetchResult
 
 
@@ -21,11 +22,16 @@ class Leader:
 
     def __init__(self) -> None:
         self.requests: list[ReplicaFetchRequest] = []
+        self.packed: list[bool] = []
+        """Whether each request was packed."""
         self.answers: list[asyncio.Future[ReplicaFetchResponse]] = []
         self.cancelled = 0
 
-    async def call_frame(self, *_: Any, message: ReplicaFetchRequest, **__: Any) -> tuple[ReplicaFetchResponse, bytes]:
-        self.requests.append(message)
+    async def call_frame(
+        self, *_: Any, message: ReplicaFetchRequest | None = None, body: bytes = b"", **__: Any
+    ) -> tuple[ReplicaFetchResponse, bytes]:
+        self.requests.append(message or unpack_request(body))
+        self.packed.append(message is None)
         self.answers.append(answer := asyncio.get_running_loop().create_future())
         try:
             return await answer, b""
@@ -143,6 +149,37 @@ async def test_a_request_that_fails_is_sent_again(fetcher: LeaderFetcher, leader
     leader.answers[0].set_exception(UnreachableError("cannot connect"))
     await leader.until(2)
     assert [named(request) for request in leader.requests] == [[0], [0]]
+    await stop(pulling)
+
+
+async def test_requests_are_packed_while_the_leader_says_that_it_reads_them(fetcher: LeaderFetcher, leader: Leader):
+    """After a failure the leader may be another process, of an earlier version."""
+    fetcher.follow([replica(0)])
+    pulling = asyncio.create_task(fetcher.run())
+    for number, packs in enumerate((True, True, None, False, False, True)):
+        await leader.until(number + 1)
+        if packs is None:
+            leader.answers[number].set_exception(InvalidRequestError("the body is not valid JSON"))
+        else:
+            answer = ReplicaFetchResponse(session_id="s", partitions=(), packs=packs)
+            leader.answers[number].set_result(answer)
+    await leader.until(7)
+    assert leader.packed == [False, True, True, False, False, False, True]
+    assert [request.session_epoch for request in leader.requests] == [0, 1, 2, 0, 1, 2, 3]
+    assert [named(request) for request in leader.requests] == [[0], [], [], [0], [], [], []]
+    await stop(pulling)
+
+
+async def test_what_has_no_packed_form_is_sent_as_json(fetcher: LeaderFetcher, leader: Leader):
+    fetcher.follow([replica(0), replica(1)])
+    pulling = asyncio.create_task(fetcher.run())
+    await leader.until(1)
+    leader.answers[0].set_result(ReplicaFetchResponse(session_id="s", partitions=(), packs=True))
+    await leader.until(2)
+    fetcher.follow([replica(0)])
+    await leader.until(3)
+    assert leader.packed == [False, True, False]
+    assert [len(request.forgotten) for request in leader.requests] == [0, 0, 1]
     await stop(pulling)
 
 

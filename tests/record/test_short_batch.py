@@ -27,7 +27,7 @@ from raftlog.record.compacted import keep_header, keep_rows
 from raftlog.record.kafka.convert import to_kafka
 from raftlog.record.reading import to_arrow, to_table
 from raftlog.record.short import encode_short, read_short
-from raftlog.record.single import LARGEST_BYTES
+from raftlog.record.small import LARGEST_BYTES
 from raftlog.record.unpacking import first_that_unpack_to, unpacked_bytes
 
 GOLDEN = Path(__file__).parent / "golden" / "short.batch"

@@ -20,6 +20,9 @@ from raftlog.client.core.partition_queue import PartitionQueue
 from raftlog.client.fetching import Fetcher
 from raftlog.client.produce_requests import ProduceRequests
 from raftlog.coordinator.group import offsets
+from raftlog.partition.core.follower_session import FollowerSession
+from raftlog.partition.storage.log import PartitionLog
+from raftlog.partition.storage.segment import Segment
 from raftlog.record import (
     batch,
     compacted,
@@ -29,7 +32,7 @@ from raftlog.record import (
     reading,
     row_checks,
     short,
-    single,
+    small,
     structure,
     unpacking,
     validate,
@@ -41,6 +44,7 @@ from raftlog.serving.limits import InflightLimits, RequestLimits
 from raftlog.serving.loop_shares import LoopShares
 from raftlog.serving.spare_clock import SpareClock
 from raftlog.transport import buffers, lean, session, socket_writer
+from raftlog.wire import packed_fetch
 
 QUEUE = "tests/client/test_client_accumulator.py"
 HISTORIES = "tests/client/test_in_flight_histories.py"
@@ -169,9 +173,21 @@ def what_one_batch_needs_validated_is_enough_for_all(patch: Any) -> None:
 
 
 @mutant
-@told_by("tests/record/test_single_record.py")
-def what_looks_like_one_record_is_one(patch: Any) -> None:
-    patch.edit(single.timestamp_of_single, "if view == encode(timestamp, *parts) else None", "")
+@told_by("tests/record/test_small_batch.py")
+def what_looks_like_few_records_may_have_any_metadata(patch: Any) -> None:
+    patch.edit(small.newest_of_few, " or not content.startswith(shape.prefix)", "")
+
+
+@mutant
+@told_by("tests/record/test_small_batch.py")
+def a_small_batch_may_hide_bytes(patch: Any) -> None:
+    patch.edit(small.newest_of_few, "any(content[start:end] != zeros for start, end, zeros in shape.zeros)", "False")
+
+
+@mutant
+@told_by("tests/record/test_small_batch.py")
+def the_offsets_of_a_small_batch_may_go_back(patch: Any) -> None:
+    patch.edit(small.newest_of_few, " or any(map(operator.gt, offsets, offsets[1:]))", "")
 
 
 @mutant
@@ -478,3 +494,36 @@ def all_offsets_of_a_transaction_end_in_one_decision(patch: Any) -> None:
 @told_by(KAFKA_DATA)
 def a_kafka_batch_overtakes_one_whose_producer_is_asked_for(patch: Any) -> None:
     patch.edit(produce._Places.taken, "await self._all.wait()", "await asyncio.sleep(0)")
+
+
+# Followers' fetches in packed form, and the newest batch in memory.
+
+
+@mutant
+@told_by("tests/partition/test_fetch_loop.py")
+def a_leader_that_failed_is_asked_in_packed_form_again(patch: Any) -> None:
+    patch.edit(FollowerSession.reset, '"", NEW_SESSION, False, False', '"", NEW_SESSION, False, self.packs')
+
+
+@mutant
+@told_by("tests/wire/test_packed_fetch.py")
+def a_packed_fetch_may_have_more_than_it_says(patch: Any) -> None:
+    patch.edit(packed_fetch.unpack_request, "len(message) != at", "len(message) < at")
+
+
+@mutant
+@told_by("tests/wire/test_packed_fetch.py")
+def an_error_gets_lost_in_packed_form(patch: Any) -> None:
+    patch.edit(packed_fetch._packed_result, "result.error is not None or ", "")
+
+
+@mutant
+@told_by("tests/partition/storage/test_verified_reads.py")
+def the_newest_batch_is_shown_before_it_is_committed(patch: Any) -> None:
+    patch.edit(PartitionLog.find_verified, " and segment.next_offset <= limit_offset", "")
+
+
+@mutant
+@told_by("tests/partition/storage/test_verified_reads.py")
+def the_newest_batch_outlives_its_truncation(patch: Any) -> None:
+    patch.edit(Segment.forget_recent, "(), _NONE", "(), self._newest")

@@ -36,6 +36,8 @@ class FollowerSession:
         self._id = ""
         self._epoch = NEW_SESSION
         self._answers_lost = False
+        self.packs = False
+        """Whether the leader reads packed requests of this session."""
 
     @property
     def is_empty(self) -> bool:
@@ -98,11 +100,12 @@ class FollowerSession:
         self._to_forget.clear()
         return part
 
-    def on_answer(self, session_id: str) -> None:
+    def on_answer(self, session_id: str, *, packs: bool = False) -> None:
         """Handle a response; an empty id means that the leader keeps no session."""
         if not session_id:
             self.reset()
             return
+        self.packs = packs
         self._id, self._epoch, self._answers_lost = session_id, self._epoch + 1, False
 
     def on_abandoned(self) -> None:
@@ -118,4 +121,4 @@ class FollowerSession:
 
     def reset(self) -> None:
         """Open another session with the next request."""
-        self._id, self._epoch, self._answers_lost = "", NEW_SESSION, False
+        self._id, self._epoch, self._answers_lost, self.packs = "", NEW_SESSION, False, False

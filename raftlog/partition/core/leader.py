@@ -94,27 +94,30 @@ class LeaderCore:
         now_ms: int,
     ) -> None:
         self.broker_id = broker_id
-        self.state = state
         self.epoch_start_offset = log.end
         self.high_watermark = log.high_watermark
         self.pending_isr: frozenset[BrokerId] | None = None
         self._deleted_below = log.start
         """Records below it were deleted. A replica that has them must not join the ISR: they would reappear."""
         self._limits = limits
-        self._min_insync_replicas = min_insync_replicas
         self._own_end_offset = log.own_end
         self._log_end_offset = log.end
         self.followers: dict[BrokerId, Follower] = {}
+        self._take(state, min_insync_replicas)
         self._track_followers(now_ms)
 
-    @property
-    def min_isr(self) -> int:
+    def _take(self, state: PartitionState, min_insync_replicas: int) -> None:
+        """Use a state, and remember what follows from it: every append and every fetch asks."""
+        self.state = state
+        self._min_insync_replicas = min_insync_replicas
+        self._isr = frozenset(state.isr)
+        self.min_isr = min(min_insync_replicas, state.most_in_sync)
         """How many in-sync replicas acks=all needs; see `PartitionState.most_in_sync`."""
-        return min(self._min_insync_replicas, self.state.most_in_sync)
+        self._lacks_replicas = len(state.isr) < self.min_isr or bool(state.adding and state.elr)
 
     @property
     def maximal_isr(self) -> frozenset[BrokerId]:
-        return frozenset(self.state.isr) | (self.pending_isr or frozenset())
+        return self._isr if self.pending_isr is None else self._isr | self.pending_isr
 
     @property
     def replicated_offset(self) -> Offset:
@@ -137,7 +140,7 @@ class LeaderCore:
         Also while replicas are added and others are eligible to lead. A controller of an earlier version requires more
         replicas in sync than this leader. It may elect one of those, which must have every acknowledged record.
         """
-        return len(self.state.isr) < self.min_isr or bool(self.state.adding and self.state.elr)
+        return self._lacks_replicas
 
     def require_min_isr(self) -> None:
         """Raise if too few replicas are in sync for acks=all.
@@ -231,10 +234,10 @@ class LeaderCore:
 
     def on_state(self, state: PartitionState, now_ms: int, *, min_insync_replicas: int) -> bool:
         """Apply newer metadata, which ends a pending ISR change; return whether the high watermark moved."""
-        self._min_insync_replicas = min_insync_replicas
         if state.partition_epoch <= self.state.partition_epoch:
+            self._take(self.state, min_insync_replicas)
             return False
-        self.state = state
+        self._take(state, min_insync_replicas)
         self.pending_isr = None
         self._track_followers(now_ms)
         return self._advance()
@@ -247,7 +250,7 @@ class LeaderCore:
         """
         if self.pending_isr is not None:
             return None
-        isr = frozenset(self.state.isr)
+        isr = self._isr
         lagging = {member for member in isr if member != self.broker_id and self._out_of_sync(member, now_ms)}
         joining = {
             member for member in self.followers if member not in isr and self._may_join(member, eligible, now_ms)
@@ -295,10 +298,9 @@ class LeaderCore:
     def _advance(self) -> bool:
         if self.under_min_isr:
             return False
-        ends = [
-            self._own_end_offset if member == self.broker_id else self._end_of(member) for member in self.maximal_isr
-        ]
-        lowest = min(ends)
+        lowest = min(
+            [self._own_end_offset if member == self.broker_id else self._end_of(member) for member in self.maximal_isr]
+        )
         if lowest <= self.high_watermark:
             return False
         self.high_watermark = lowest

@@ -146,8 +146,11 @@ class PartitionLog(SegmentedLog):
         self._require_in_range(offset)
         if offset >= min(limit_offset, self.log_end_offset):
             return VerifiedBatches()
+        segment = self._segment_of(offset)
+        if (newest := segment.newest(offset)) and segment.next_offset <= limit_offset:
+            return VerifiedBatches(newest, segment.next_offset, count=1)
         try:
-            return find_verified(self._segment_of(offset), offset, max_bytes, limit_offset, check_crcs=check_crcs)
+            return find_verified(segment, offset, max_bytes, limit_offset, check_crcs=check_crcs)
         except (CorruptBatchError, OSError) as error:
             problem = f"{self.folder} cannot be read at offset {offset}: {error}"
             if isinstance(error, CorruptBatchError) or is_unreadable(error):
@@ -295,6 +298,8 @@ class PartitionLog(SegmentedLog):
         self._syncer.wrote(active)  # Before the log end moves: see `Syncer.sync`.
         for header, marker in zip(headers, markers, strict=True):
             active.learn(header, marker)
+        if len(headers) == 1:
+            active.keep_newest(headers[0].base_offset, content)
 
     def _write_whole(self, active: Segment, content: memoryview) -> None:
         """Write batches; if that fails, remove the part that was written."""

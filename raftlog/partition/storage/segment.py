@@ -25,12 +25,15 @@ from raftlog.partition.storage.index import (
 from raftlog.partition.storage.index import SUFFIX as INDEX_SUFFIX
 from raftlog.partition.storage.transaction_index import SUFFIX as ABORTED_SUFFIX
 from raftlog.partition.storage.transaction_index import AbortedEntry, entry_of, read_aborted, write_aborted
-from raftlog.record.batch import HEADER_BYTES, BatchHeader, parse_header
+from raftlog.record.batch import HEADER_BYTES, BatchHeader, Buffer, parse_header
 from raftlog.record.control import Marker, parse_marker
 
 SUFFIX = ".log"
+_NONE = (-1, b"")
 _CHUNK_BYTES = 1 << 20
 _RECENT_BATCHES = 4
+NEWEST_BYTES = 4 << 10
+"""The newest batch stays in memory if it is at most this long, and its segment in use."""
 
 
 def segment_path(folder: Path, base_offset: Offset) -> Path:
@@ -50,6 +53,7 @@ class Segment:
     __slots__ = (
         "_aborted",
         "_index",
+        "_newest",
         "_recent",
         "_used",
         "aborted_count",
@@ -84,6 +88,8 @@ class Segment:
         self._recent: tuple[tuple[Offset, int], ...] = ()
         """Base offset and position of the newest batches, newest first: followers and consumers at the log's end read
         there, and need not step over up to 16 KiB of batches from an index entry on."""
+        self._newest: tuple[Offset, bytes] = _NONE
+        """The newest batch and its base offset, if it was appended alone and is small: followers wait for it."""
 
     @classmethod
     def create(cls, path: Path, base_offset: Offset, pool: FilePool) -> Segment:
@@ -114,6 +120,7 @@ class Segment:
 
     def close(self) -> None:
         self.cuts += 1
+        self.forget_recent()
         self.file.close()
 
     def file_size(self) -> int:
@@ -134,7 +141,8 @@ class Segment:
         """Load verified facts of an index file; an index that is not given is read on use."""
         self.size, self.next_offset, self.max_timestamp = facts.size, facts.next_offset, facts.max_timestamp
         self.first_timestamp = None if facts.size == 0 else facts.first_timestamp
-        self.indexed_size, self._index, self._recent = facts.size, index, ()
+        self.indexed_size, self._index = facts.size, index
+        self.forget_recent()
         self.aborted_count, self._aborted = facts.aborted, aborted
 
     def write(self, content: bytes | bytearray | memoryview) -> None:
@@ -170,11 +178,26 @@ class Segment:
             self._learn_marker(header, marker or self.marker_at(self.size, header))
         self.load_index().add(header.base_offset, self.size, self.max_timestamp)
         self._recent = ((header.base_offset, self.size), *self._recent[: _RECENT_BATCHES - 1])
+        self._newest = _NONE
         if self.first_timestamp is None:
             self.first_timestamp = header.max_timestamp
         self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
         self.size += header.batch_length
         self.next_offset = header.next_offset
+
+    def keep_newest(self, base_offset: Offset, batch: Buffer) -> None:
+        """Keep the bytes of the batch that `learn` has just added, if they are few."""
+        if len(batch) <= NEWEST_BYTES:
+            self._newest = (base_offset, bytes(batch))
+
+    def newest(self, offset: Offset) -> bytes:
+        """Return the newest batch as it was written, if it begins at `offset` and is in memory; else nothing."""
+        base_offset, batch = self._newest
+        return batch if base_offset == offset else b""
+
+    def forget_recent(self) -> None:
+        """Read everything from the file from now on."""
+        self._recent, self._newest = (), _NONE
 
     def _learn_marker(self, header: BatchHeader, marker: Marker) -> None:
         if (entry := entry_of(header, marker)) is not None:
@@ -184,6 +207,7 @@ class Segment:
     def cut(self, size: int) -> None:
         """Truncate the file to `size` bytes. The segment's state is unchanged: see `truncate_to`."""
         self.cuts += 1
+        self.forget_recent()
         with self.file.use() as descriptor:
             os.ftruncate(descriptor, size)
 
@@ -194,7 +218,7 @@ class Segment:
             OSError: a system call failed; the file may be unchanged.
         """
         self.forget_index()
-        self._recent = ()
+        self.forget_recent()
         cut_at = next((at for at, header in self.headers(offset) if header.last_offset >= offset), self.size)
         index, aborted = self.load_index(), self.load_aborted()
         index.cut(cut_at)
@@ -241,7 +265,7 @@ class Segment:
         """Release descriptor and index, if the segment was not used since the last call and its index is on disk."""
         if not self._used:
             self.file.release_if_idle()
-            self._recent = ()
+            self.forget_recent()
             if self.indexed_size == self.size and self.size:
                 self._index = self._aborted = None
         self._used = False

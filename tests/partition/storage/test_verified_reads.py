@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from storage_support import batch, fill, open_log, values
 
 from raftlog.config import TopicConfig
+from raftlog.errors import StorageError
 from raftlog.partition.storage.file_pool import PooledFile
 from raftlog.partition.storage.index import INTERVAL_BYTES
 from raftlog.partition.storage.log import PartitionLog
-from raftlog.partition.storage.segment import segment_path
+from raftlog.partition.storage.segment import NEWEST_BYTES, segment_path
 from raftlog.partition.storage.verified_reads import (
     MOST_BATCHES,
     MOST_CHECKED_BYTES,
@@ -36,6 +38,7 @@ def filled(folder: Path, sizes: tuple[int, ...] = SIZES) -> tuple[PartitionLog, 
         stamp(built, base_offset=log.log_end_offset, leader_epoch=0)
         log.append(built)
         batches.append(bytes(built))
+    log.segments[-1].forget_recent()
     return log, batches
 
 
@@ -86,6 +89,61 @@ def test_a_read_has_a_limit_of_bytes_whose_payload_it_verifies(tmp_path: Path):
     assert ends == [0, 3, 6, 9]
     assert MOST_CHECKED_BYTES == 4 << 20  # Three batches, which are a little larger than their values.
     assert log.find_verified(0, 50 << 20, limit_offset=9, check_crcs=False).end_offset == 9
+
+
+def test_the_newest_small_batch_is_not_read_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = PartitionLog.open(tmp_path / "p", TopicConfig())
+    fill(log, 3)
+    expected = bytes(batch(2, "2".ljust(10)))
+    monkeypatch.setattr(PooledFile, "use", no_file)
+    for max_bytes, check_crcs in ((1, True), (1 << 20, False)):
+        found = log.find_verified(2, max_bytes, limit_offset=3, check_crcs=check_crcs)
+        assert (found.data, found.end_offset, found.problem, found.count) == (expected, 3, "", 1)
+    assert log.find_verified(2, 1, limit_offset=2).data == b"", "consumers may not read it yet"
+    with pytest.raises(StorageError, match="no file"):
+        log.find_verified(1, 1, limit_offset=3)
+
+
+def test_a_part_of_the_newest_batch_is_not_read(tmp_path: Path):
+    log, batches = filled(tmp_path / "p", (10, 10))
+    again = bytearray(build_batch([NewRecord(b"one", timestamp=1), NewRecord(b"two", timestamp=1)]))
+    stamp(again, base_offset=4, leader_epoch=0)
+    log.append(again)
+    assert [log.find_verified(4, 1, limit_offset=limit).data for limit in (4, 5, 6)] == [b"", b"", bytes(again)]
+    assert log.find_verified(5, 1, limit_offset=6).data == bytes(again), "it is read from the disk"
+    assert content(log.find_verified(2, 1 << 20, limit_offset=5).data) == batches[1]
+
+
+def no_file(_: PooledFile) -> NoReturn:
+    raise OSError("no file")
+
+
+def truncate(log: PartitionLog) -> None:
+    log.truncate_to(3)
+
+
+def append_two(log: PartitionLog) -> None:
+    log.append(batch(4, "one") + batch(5, "two"))
+
+
+def append_a_large_one(log: PartitionLog) -> None:
+    built = build_batch([NewRecord(bytes(NEWEST_BYTES), timestamp=1)])
+    stamp(built, base_offset=4, leader_epoch=0)
+    log.append(built)
+
+
+def be_idle(log: PartitionLog) -> None:
+    for _ in range(2):
+        log.segments[-1].release_if_idle()
+
+
+@pytest.mark.parametrize("event", [truncate, append_two, append_a_large_one, be_idle, PartitionLog.close])
+def test_no_other_batch_is_kept_in_memory(tmp_path: Path, event: Callable[[PartitionLog], None]):
+    log = PartitionLog.open(tmp_path / "p", TopicConfig())
+    fill(log, 4)
+    assert log.segments[-1].newest(3)
+    event(log)
+    assert [log.segments[-1].newest(offset) for offset in range(-1, 7)] == [b""] * 8
 
 
 @pytest.mark.parametrize("check_crcs", [True, False])
@@ -271,7 +329,7 @@ def test_batches_behind_a_damaged_header_are_read(tmp_path: Path, number: int, i
         log.close()
         log = PartitionLog.open(tmp_path / "p", TopicConfig())
     for segment in log.segments:
-        segment._recent = ()
+        segment.forget_recent()
     damage_header(log, batches, number)
 
     for offset in range(2 * number + 2, log.log_end_offset):
@@ -296,7 +354,7 @@ def test_bytes_of_a_record_pass_for_no_batch(tmp_path: Path, wanted: int):
         stamp(built, base_offset=log.log_end_offset, leader_epoch=0)
         log.append(built)
         batches.append(bytes(built))
-    log.segments[0]._recent = ()
+    log.segments[0].forget_recent()
     damage_header(log, batches, 1)
     assert bytes(planted) in segment_path(log.folder, 0).read_bytes()
 
@@ -308,7 +366,7 @@ def test_bytes_of_a_record_pass_for_no_batch(tmp_path: Path, wanted: int):
 def test_an_index_entry_behind_the_damage_bounds_the_search(tmp_path: Path):
     sizes = (100, 6_000, 6_000, 6_000, 100, 100, 6_000, 6_000)
     log, batches = filled(tmp_path / "p", sizes)
-    log.segments[0]._recent = ()
+    log.segments[0].forget_recent()
     assert len(log.segments[0].load_index()) > 1
     for number in range(len(sizes)):
         damage_header(log, batches, number)
@@ -327,7 +385,7 @@ def test_the_last_batch_before_an_index_entry_is_found(tmp_path: Path):
     starts = [sum(map(len, batches[:number])) for number in range(len(batches))]
     assert INTERVAL_BYTES - HEADER_BYTES < starts[2] < INTERVAL_BYTES
     assert list(log.segments[0].load_index().positions)[:2] == [0, starts[3]]
-    log.segments[0]._recent = ()
+    log.segments[0].forget_recent()
     damage_header(log, batches, 0)
     for offset in range(2, log.log_end_offset):
         assert read_all(log, offset)[0] == b"".join(batches[offset // 2 :])
