@@ -24,6 +24,7 @@ SUITES = (
     "kafka_records",
     "kafka_clients",
     "append",
+    "durability",
     "replication",
     "end_to_end",
     "sizes",

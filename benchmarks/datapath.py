@@ -49,7 +49,7 @@ def _cpu_s(pid: int) -> float:
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
-def _cluster_cpu_s(cluster: LocalCluster) -> float:
+def cluster_cpu_s(cluster: LocalCluster) -> float:
     return sum(_cpu_s(pid) for name in cluster.brokers if (pid := cluster.pid(name)) is not None)
 
 
@@ -91,10 +91,10 @@ async def _batches(cluster: LocalCluster, effort: Effort, flush: str) -> list[Fi
             count, rates, costs = max(1, total // len(batch)), list[float](), list[float]()
             await _produce_batches(session, leader, name, batch, count // 4)
             for _ in repeat(effort.pick(5, quick=1), name):
-                started, cpu = time.perf_counter(), _cluster_cpu_s(cluster)
+                started, cpu = time.perf_counter(), cluster_cpu_s(cluster)
                 await _produce_batches(session, leader, name, batch, count)
                 rates.append(count * len(batch) / _MB / (time.perf_counter() - started))
-                costs.append((_cluster_cpu_s(cluster) - cpu) * 1e6 / (count * len(batch) / _MB))
+                costs.append((cluster_cpu_s(cluster) - cpu) * 1e6 / (count * len(batch) / _MB))
             records = batch_bytes // record_bytes * _MB / len(batch)
             note = {  # Of the cheapest run: other processes of this machine slow all of them.
                 "records_per_s": round(sorted(rates)[len(rates) // 2] * records),
