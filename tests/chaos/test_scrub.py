@@ -21,6 +21,7 @@ async def test_damage_of_a_follower_is_found_and_heals(tmp_path: Path):
             await admin.create_topic("t", partitions=1, replication_factor=3)
         async with Producer(cluster.bootstrap) as producer:
             await producer.send("t", b"a value")
+            await producer.send("t", b"the newest one, which brokers have in memory, too")
         assert await read_every_replica(cluster, "t") == []
 
         (follower, *_) = {1, 2, 3} - {(await cluster.describe("t")).partitions[0].leader}
