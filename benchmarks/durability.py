@@ -1,4 +1,4 @@
-"""Produce with and without a sync before each acknowledgement, in turns: what fsync costs, and nothing else.
+"""Produce with and without a sync before each acknowledgement, alternating: what fsync costs, and nothing else.
 
 One cluster has both topics, and every round measures both, the order changing from round to round. Two tables of
 different minutes would also compare the page cache, the disk and the host's other work of those minutes.
