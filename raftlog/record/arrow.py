@@ -22,7 +22,7 @@ from raftlog.record.compute import pc
 from raftlog.record.headers import HEADERS_TYPE, HeaderColumn
 from raftlog.record.model import Compression, Headers, NewRecord, RecordColumns
 from raftlog.record.short import encode_short
-from raftlog.record.small import encode, few_records
+from raftlog.record.small import encode, encode_one, few_records, one_record
 
 SCHEMA = pa.schema(
     [
@@ -65,15 +65,15 @@ def build_batch(
     """
     if not records:
         raise ValueError("a record batch holds at least one record, received none")
-    if compression is None and (few := few_records(records)) is not None:
-        short = short and len(few.timestamps) == 1
+    if compression is None and (small := _small_payload(records, short=short)) is not None:
+        payload, newest, is_short = small
         batch = bytearray(HEADER_BYTES)
-        batch += encode_short(*few.first()) if short else encode(*few)
+        batch += payload
         write_header(
             batch,
-            record_count=len(few.timestamps),
-            max_timestamp=max(few.timestamps),
-            attributes=(ATTRIBUTE_TRANSACTIONAL if transactional else 0) | (ATTRIBUTE_SHORT if short else 0),
+            record_count=len(records),
+            max_timestamp=newest,
+            attributes=(ATTRIBUTE_TRANSACTIONAL if transactional else 0) | (ATTRIBUTE_SHORT if is_short else 0),
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
@@ -87,6 +87,16 @@ def build_batch(
         compression=compression,
         transactional=transactional,
     )
+
+
+def _small_payload(records: Sequence[NewRecord] | RecordColumns, *, short: bool) -> tuple[bytes, int, bool] | None:
+    """Return a payload without Arrow objects, its newest timestamp, and whether it is short; None: Arrow writes it."""
+    if (one := one_record(records)) is not None:
+        timestamp, key, value = one
+        return encode_short(key, value) if short else encode_one(timestamp, key, value), timestamp, short
+    if (few := few_records(records)) is not None:
+        return encode(*few), max(few.timestamps), False
+    return None
 
 
 def _to_columns(records: Sequence[NewRecord]) -> RecordColumns:

@@ -42,31 +42,45 @@ class FewRecords(NamedTuple):
     """None: all are null."""
     values: Sequence[bytes] | None
 
-    def first(self) -> tuple[bytes | None, bytes | None]:
-        """Return key and value of the first record."""
-        return None if self.keys is None else self.keys[0], None if self.values is None else self.values[0]
 
-
-def few_records(records: object) -> FewRecords | None:
-    """Return records whose payload `encode` can write; None: it cannot."""
-    timestamps: Sequence[int]
+def one_record(records: object) -> tuple[int, bytes | None, bytes | None] | None:
+    """Return timestamp, key and value of a record whose payload `encode_one` can write; None: there are others."""
     if isinstance(records, RecordColumns):
-        if not 0 < len(records.values) <= MOST_RECORDS or records.headers is not None:
+        if len(records.values) != 1 or records.headers is not None:
             return None
-        keys, values, timestamps = records.keys, records.values, records.timestamps
+        key = None if records.keys is None else records.keys[0]
+        value, timestamp = records.values[0], records.timestamps[0]
     else:
         if not isinstance(records, list | tuple) or len(records) != 1 or type(records[0]) is not NewRecord:
             return None
         (record,) = records
-        if record.headers or type(record.timestamp) is not int or not -(1 << 63) <= record.timestamp < 1 << 63:
+        if record.headers:
             return None
-        keys, values, timestamps = [record.key], [record.value], (record.timestamp,)
-    if not ((keys is None or _is_plain(keys)) and _is_plain(values)):
+        key, value, timestamp = record.key, record.value, record.timestamp
+    if not (_is_small(key) and _is_small(value)) or type(timestamp) is not int or not -(1 << 63) <= timestamp < 1 << 63:
         return None
-    return FewRecords(timestamps, _unless_null(keys), _unless_null(values))
+    return timestamp, key, value
 
 
-def _is_plain(column: Sequence[object]) -> bool:
+def few_records(records: object) -> FewRecords | None:
+    """Return records whose payload `encode` can write; None: it cannot."""
+    if (
+        not isinstance(records, RecordColumns)
+        or records.headers is not None
+        or not 0 < len(records.values) <= MOST_RECORDS
+    ):
+        return None
+    keys, values = records.keys, records.values
+    if not ((keys is None or _are_small(keys)) and _are_small(values)):
+        return None
+    return FewRecords(records.timestamps, _unless_null(keys), _unless_null(values))
+
+
+def _is_small(value: object) -> bool:
+    return value is None or (type(value) is bytes and len(value) <= LARGEST_BYTES)
+
+
+def _are_small(column: Sequence[object]) -> bool:
     """Return whether a column is small, and has either nulls only or none."""
     kinds = set(map(type, column))
     return kinds == {type(None)} or (kinds == {bytes} and sum(map(len, column)) <= LARGEST_BYTES)  # type: ignore[arg-type]
@@ -128,7 +142,17 @@ def encode(timestamps: Sequence[int], keys: Sequence[bytes] | None, values: Sequ
 
 def encode_one(timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
     """Return the payload of a record without headers."""
-    return encode((timestamp,), None if key is None else (key,), None if value is None else (value,))
+    lengths = (_NULL if key is None else len(key), _NULL if value is None else len(value))
+    prefix = _shape_of(1, *lengths).prefix
+    return b"".join((prefix, _INT64.pack(timestamp), _part(key), _part(value), _no_headers(1)))
+
+
+def _part(value: bytes | None) -> bytes:
+    """Return what `_column` does for a single value."""
+    if value is None:
+        return _null_column(1)
+    length = len(value)
+    return _OFFSETS[1].pack(0, length) + value + bytes(-length % ALIGNMENT)
 
 
 def _column(column: Sequence[bytes] | None, count: int) -> bytes:

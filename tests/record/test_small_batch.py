@@ -23,7 +23,15 @@ from raftlog.record import (
     validate_batch,
 )
 from raftlog.record.batch import HEADER_BYTES, write_header
-from raftlog.record.small import LARGEST_BYTES, MOST_RECORDS, encode, few_records, newest_of_few
+from raftlog.record.small import (
+    LARGEST_BYTES,
+    MOST_RECORDS,
+    encode,
+    encode_one,
+    few_records,
+    newest_of_few,
+    one_record,
+)
 
 PART = st.none() | st.binary(max_size=40) | st.integers(0, 3_000).map(bytes)
 TIMESTAMP = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -31,6 +39,10 @@ LIMIT = 1 << 20
 
 
 def encode_few(records: object) -> tuple[bytes, int] | None:
+    if (one := one_record(records)) is not None:
+        few = few_records(records)
+        assert few is None or encode(*few) == encode_one(*one)
+        return encode_one(*one), one[0]
     few = few_records(records)
     return None if few is None else (encode(*few), max(few.timestamps))
 
@@ -120,7 +132,7 @@ def test_a_compressed_record_goes_through_arrow() -> None:
 def test_a_batch_of_few_is_the_same_in_every_field(count: int) -> None:
     records = in_columns(*[NewRecord(b"value", key=b"key", timestamp=12_345 - number) for number in range(count)])
     fields = {"producer_id": 5, "producer_epoch": 2, "base_sequence": 9, "transactional": True}
-    with mock.patch.object(arrow, "few_records", return_value=None):
+    with mock.patch.object(arrow, "_small_payload", return_value=None):
         expected = build_batch(records, **fields)  # type: ignore[arg-type]
     assert build_batch(records, **fields) == expected  # type: ignore[arg-type]
     stamp(expected, base_offset=3, leader_epoch=1)
