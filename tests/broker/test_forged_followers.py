@@ -12,7 +12,10 @@ from raftlog import Admin
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.cli.processes import ProcessIdentity
 from raftlog.metadata_quorum.image_codec import image_from_plain
+from raftlog.schema import from_plain
 from raftlog.wire import paths
+from raftlog.wire.packed_fetch import pack_request
+from raftlog.wire.replication import NEW_SESSION, ReplicaFetchRequest
 
 pytestmark = pytest.mark.cluster
 
@@ -70,8 +73,10 @@ async def test_a_forged_fetch_acknowledges_nothing_and_shuts_no_follower_out(
                 {"replica_id": 77, "broker_epoch": epochs[broker_id]},
                 {"replica_id": -1, "broker_epoch": 0},
             ):
-                reply = await http("POST", url, json=fetch(info["topic_id"], 1, **who))
-                assert reply.status in {409, 503}, (who, reply.status, reply.body)
+                forged = fetch(info["topic_id"], 1, **who)
+                packed = pack_request(from_plain(ReplicaFetchRequest, {**forged, "session_epoch": NEW_SESSION}))
+                for reply in (await http("POST", url, json=forged), await http("POST", url, data=packed)):
+                    assert reply.status in {409, 503}, (who, reply.status, reply.body)
         # The real followers go on counting.
         assert (await http.produce(topic_name, "held by all, too")).status == 200
 
