@@ -215,6 +215,7 @@ class FollowerReplica(ReadableReplica):
         return alone
 
     def _append_to_log(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Append; report a failed disk, and damage. Only a failure enters the contexts, which are generators."""
         try:
             self.log.append(batches, headers)
         except StorageError:

@@ -148,7 +148,7 @@ def encode_one(timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
 
 
 def _part(value: bytes | None) -> bytes:
-    """Return what `_column` does for a single value."""
+    """Return what `_column` does for a single value, by fewer steps: for a record alone each of them runs cold."""
     if value is None:
         return _null_column(1)
     length = len(value)

@@ -244,6 +244,7 @@ class Life:
         async def read() -> bool:
             """Return whether no damage was found."""
             for replica in node.replicas:
+                replica.log.segments[-1].forget_recent()  # Its newest batch is in memory, too.
                 offset = replica.log.log_start_offset
                 while replica.damage is None and offset < replica.high_watermark:
                     with suppress(RaftlogError):

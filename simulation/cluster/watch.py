@@ -313,7 +313,8 @@ class Watch:
 
     def replicas_agree(self) -> None:
         """Every replica has what was committed, and the right epoch of each batch, by its indexes; nodes agree, too."""
-        for node, replica in self.replicas():
+        # Not `replicas`: a log that is still closed fails here.
+        for node, replica in ((each, replica) for each in self._world.brokers for replica in each.replicas):
             ledger = self._ledgers[replica.assignment.key]
             for segment in replica.log.segments * 2:
                 segment.release_if_idle()  # The first call only notes that it was used.

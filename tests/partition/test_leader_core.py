@@ -34,11 +34,12 @@ class Story:
         return f"hw={self.core.high_watermark} isr={_set(self.core.state.isr)}{pending}"
 
     def do_lead(self, isr: str, end: str, hw: str = "0", min_isr: str = "2", held: str = "", start: str = "0") -> str:
+        self.min_insync_replicas = int(min_isr)
         self.core = LeaderCore(
             broker_id=1,
             state=PartitionState(replicas=(1, 2, 3), isr=_ids(isr), leader=1, leader_epoch=5, partition_epoch=1),
             log=LogOffsets(start=int(start), end=int(end), own_end=int(held or end), high_watermark=int(hw)),
-            min_insync_replicas=int(min_isr),
+            min_insync_replicas=self.min_insync_replicas,
             limits=IsrLimits(lag_time_max_ms=10_000, silence_max_ms=2_000),
             now_ms=self.now_ms,
         )
@@ -93,7 +94,7 @@ class Story:
             partition_epoch=int(epoch),
             elr=_ids(elr),
         )
-        self.core.on_state(state, self.now_ms, min_insync_replicas=self.core._min_insync_replicas)
+        self.core.on_state(state, self.now_ms, min_insync_replicas=self.min_insync_replicas)
         return self.show()
 
     def do_refused(self) -> str:

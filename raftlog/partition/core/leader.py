@@ -109,7 +109,6 @@ class LeaderCore:
     def _take(self, state: PartitionState, min_insync_replicas: int) -> None:
         """Use a state, and remember what follows from it: every append and every fetch asks."""
         self.state = state
-        self._min_insync_replicas = min_insync_replicas
         self._isr = frozenset(state.isr)
         self.min_isr = min(min_insync_replicas, state.most_in_sync)
         """How many in-sync replicas acks=all needs; see `PartitionState.most_in_sync`."""

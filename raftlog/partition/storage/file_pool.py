@@ -107,7 +107,7 @@ class FilePool:
 
 
 class _Use:
-    """One use of a file. A class costs a third of a generator, and each batch uses files several times."""
+    """One use of a file: a class costs less than half of a generator, and each batch uses files several times."""
 
     __slots__ = ("_descriptor", "_file")
 

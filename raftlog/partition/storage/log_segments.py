@@ -180,6 +180,7 @@ class SegmentedLog(TruncatableLog):
                 self._save_checkpoint(
                     recovery_point=self.durable_end_offset, high_watermark=self.high_watermark_checkpoint
                 )
+            segment.forget_recent()  # A compacted topic's other replicas have the same records in other bytes.
             with segment.file.use() as descriptor:
                 try:
                     write_fully(descriptor, batches, position)

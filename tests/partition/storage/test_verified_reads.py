@@ -132,12 +132,17 @@ def append_a_large_one(log: PartitionLog) -> None:
     log.append(built)
 
 
+def rewrite(log: PartitionLog) -> None:
+    """A repair with another replica's bytes."""
+    assert log.rewrite(log.segments[-1], 0, bytes(batch(0, "x".ljust(10))), end_offset=1, cuts=log.cuts)
+
+
 def be_idle(log: PartitionLog) -> None:
     for _ in range(2):
         log.segments[-1].release_if_idle()
 
 
-@pytest.mark.parametrize("event", [truncate, append_two, append_a_large_one, be_idle, PartitionLog.close])
+@pytest.mark.parametrize("event", [truncate, append_two, append_a_large_one, rewrite, be_idle, PartitionLog.close])
 def test_no_other_batch_is_kept_in_memory(tmp_path: Path, event: Callable[[PartitionLog], None]):
     log = PartitionLog.open(tmp_path / "p", TopicConfig())
     fill(log, 4)
