@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.clusters import running
+from benchmarks.memory import REPLICAS, touched
 from benchmarks.report import Bound, Effort, Figure, repeat
 from raftlog.cli.local_cluster import LocalCluster
 from raftlog.client import Admin, Producer
@@ -91,6 +92,7 @@ async def _batches(cluster: LocalCluster, effort: Effort, flush: str) -> list[Fi
             count, rates, costs = max(1, total // len(batch)), list[float](), list[float]()
             await _produce_batches(session, leader, name, batch, count // 4)
             for _ in repeat(effort.pick(5, quick=1), name):
+                touched(REPLICAS * total).close()
                 started, cpu = time.perf_counter(), cluster_cpu_s(cluster)
                 await _produce_batches(session, leader, name, batch, count)
                 rates.append(count * len(batch) / _MB / (time.perf_counter() - started))
@@ -121,6 +123,7 @@ async def _produced(cluster: LocalCluster, effort: Effort) -> list[Figure]:
         rates, value = list[float](), os.urandom(record_bytes)
         async with Producer(cluster.bootstrap, batch_bytes=batch_bytes, linger_ms=20) as producer:
             for number in repeat(effort.pick(4, quick=2), name):
+                touched(REPLICAS * total).close()
                 started = time.perf_counter()
                 await producer.send_many(name, [value] * (total // record_bytes))
                 if number:  # The first one warms up.

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from benchmarks.memory import REPLICAS, touched
+
 _POOL_CHUNKS = 8
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -174,10 +176,12 @@ async def _produce(driver: Driver) -> dict[str, Any]:
     job = driver.job
     per_chunk = max(1, driver.chunk_bytes // job.record_bytes)
     pool = [random_values(job.record_bytes, per_chunk) for _ in range(_POOL_CHUNKS)]
+    memory = touched(REPLICAS * job.max_bytes)
     await driver.create()
     try:
         if job.warmup_s:
             await driver.produce(Chunks(pool, seconds=job.warmup_s, max_bytes=job.max_bytes // 4))
+        memory.close()
         meter, started = _Meter(job.server_pids), time.perf_counter()
         records = await driver.produce(Chunks(pool, seconds=job.seconds, max_bytes=job.max_bytes))
         return _throughput(job, records, time.perf_counter() - started, meter)

@@ -107,12 +107,12 @@ def _warn_when_busy() -> None:
 
 
 def _page_cache() -> dict[str, object]:
-    """Return the machine's speed at writes to new memory: no log writes faster."""
+    """Return the machine's speed at writes to memory as it is found, and to memory that was just used."""
     found, again = page_cache_rates(Path("build"))
     if found < again / 3:
         console.print(
             f"[bold red]MEMORY: its first use costs: a second of CPU writes {found:,.0f} MB, and {again:,.0f} where "
-            "memory was just used; that bounds every log[/bold red]"
+            "memory was just used; trials that write touch theirs first[/bold red]"
         )
     return {"page_cache_MB_per_cpu_s": [found, again]}
 

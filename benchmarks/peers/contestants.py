@@ -78,7 +78,7 @@ CONTESTANTS = (
     Contestant(name="jetstream + nats-py", server="jetstream", driver="nats_js"),
     Contestant(name="rabbitmq + rstream", server="rabbitmq", driver="rabbit_stream"),
     Contestant(name="redis + redis-py", server="redis", driver="redis_streams"),
-    Contestant(name="bare Python, a bound", server="bare", driver="bare", works=frozenset({"latency"})),
+    Contestant(name="bare Python, a bound", server="bare", driver="bare", works=frozenset({"produce", "latency"})),
 )
 
 

@@ -90,7 +90,7 @@ class Kafka(Server):
         java = ["java", *_HEAP, *_JVM, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{_LIBS}/*"]
         for number in range(NODES):
             path = self._write_properties(number)
-            self.run([*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", path])
+            self.run([*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", path])
         for number in range(NODES):
             self.launch(f"node-{number}", [*java, "kafka.Kafka", self.folder / f"node-{number}.properties"])
         self.wait_until(lambda: all(map(listens, self._client_ports)), "listening")

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Self
@@ -58,7 +58,7 @@ class Server(ABC):
         """Its version, and the settings that differ from the system's defaults, for the report."""
 
     @property
-    def client_options(self) -> dict[str, str]:
+    def client_options(self) -> Mapping[str, object]:
         """Options of its drivers."""
         return {}
 

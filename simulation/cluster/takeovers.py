@@ -153,7 +153,7 @@ class Takeovers:
         self, before: MetadataImage, topic: TopicImage, number: int, known: PartitionState, state: PartitionState
     ) -> None:
         eligible = {*known.isr, *known.elr}
-        if state.leader in (NO_LEADER, *eligible):
+        if not is_unclean(known, state):
             return
         name = f"{topic.topic}-{number}"
         self._world.note(
@@ -191,6 +191,14 @@ class Takeovers:
     @staticmethod
     def _is_ours(replica: Replica) -> bool:
         return replica.assignment.topic == TOPIC
+
+
+def is_unclean(before: PartitionState, after: PartitionState) -> bool:
+    """Return whether a decision elected a replica that may lack committed records."""
+    if after.leader in (NO_LEADER, *before.isr, *before.elr):
+        return False
+    # The leader before may have reported it in sync, and so have completed a reassignment in the same decision.
+    return before.leader == NO_LEADER or after.leader not in before.adding or bool(after.adding)
 
 
 def _readable_entries(replica: Replica, epoch: LeaderEpoch) -> Iterator[Entry]:

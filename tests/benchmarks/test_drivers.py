@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from benchmarks.drivers.shape import Chunks
 from benchmarks.loads import Load, broker_pids, loaded, memory_mb
+from benchmarks.memory import touched
 from benchmarks.report import Effort
 
 
@@ -26,6 +29,20 @@ def test_several_senders_draw_from_the_same_chunks():
     assert [next(chunks), next(chunks), list(chunks)] == [[b"a"], [b"b"], [[b"a"]]]
 
 
+def test_memory_for_the_page_cache_is_really_there():
+    size = 64 << 20
+    before = memory_mb([os.getpid()])[0]
+    memory = touched(size)
+    assert memory_mb([os.getpid()])[0] - before > 60
+    memory.close()
+    assert memory_mb([os.getpid()])[0] - before < 4
+
+
+def test_no_more_than_half_of_the_free_memory_is_touched(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "sysconf", {"SC_AVPHYS_PAGES": 2_000}.__getitem__)
+    assert len(touched(1 << 40)) == 1_000 * mmap.PAGESIZE
+
+
 @pytest.fixture(scope="module")
 def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
     root = Path.cwd()
@@ -39,7 +56,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
 @pytest.mark.cluster
 @pytest.mark.parametrize("options", [{}, {"each": True}, {"clients": 3}])
 def test_acknowledged_records_are_counted(load: Load, options: dict[str, object]):
-    result = load.run(work="produce", seconds=0.3, warmup_s=0.1, options=options)
+    result = load.run(work="produce", seconds=0.3, warmup_s=0.1, max_bytes=16 << 20, options=options)
     assert result["records"] > 0
     assert result["records_per_s"] == pytest.approx(result["records"] / result["seconds"], rel=0.01)
     assert result["server_cpu_s"] >= 0

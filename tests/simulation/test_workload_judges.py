@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from chaos.history import History, Outcome, Read, Send
+from raftlog.model import NO_LEADER, PartitionState
 from simulation.cluster.compaction import Record, aborted_reads, wrong_in_the_end
 from simulation.cluster.pipelined import out_of_order
 from simulation.cluster.relays import wrong_results
-from simulation.cluster.takeovers import Place, Takeover
+from simulation.cluster.takeovers import Place, Takeover, is_unclean
 from simulation.cluster.unclean import judge
 
 
@@ -126,3 +129,25 @@ def test_records_of_an_aborted_transaction_are_read_by_no_reader_of_committed_re
 
     assert list(aborted_reads(sends, [(0, "p", "1"), (5, "p", None)])) == []
     assert [wrong[:1] for wrong in aborted_reads(sends, [(0, "p", "1"), (1, "p", None), (7, "p", "3")])] == ["N", "3"]
+
+
+def decided(before: PartitionState, **after: object) -> PartitionState:
+    return replace(before, leader_epoch=before.leader_epoch + 1, **after)
+
+
+def test_an_election_of_a_replica_that_was_not_in_sync_is_unclean():
+    known = PartitionState(replicas=(1, 2, 3), isr=(2,), leader=2, leader_epoch=0, partition_epoch=0, elr=(3,))
+    assert is_unclean(known, decided(known, leader=1, isr=(1,), elr=()))
+    assert not is_unclean(known, decided(known, leader=3, isr=(3,), elr=()))
+    assert not is_unclean(known, decided(known, leader=NO_LEADER))
+
+
+def test_a_completed_reassignment_may_elect_a_replica_that_its_leader_reported_in_the_same_decision():
+    # Seed 1121: a simulator without this rule calls it unclean.
+    moving = PartitionState(
+        replicas=(1, 3, 2), isr=(3, 2), leader=2, leader_epoch=0, partition_epoch=1, adding=(1,), removing=(2,)
+    )
+    assert not is_unclean(moving, decided(moving, replicas=(1, 3), isr=(1, 3), leader=1, adding=(), removing=()))
+    assert is_unclean(moving, decided(moving, isr=(1,), leader=1))
+    without = replace(moving, leader=NO_LEADER)
+    assert is_unclean(without, decided(without, replicas=(1, 3), isr=(1,), leader=1, adding=(), removing=()))
