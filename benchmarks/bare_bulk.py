@@ -47,10 +47,10 @@ def receive_into(sock: socket.socket, buffer: memoryview) -> bool:
     """Fill a buffer; return False if the connection ends before."""
     at = 0
     while at < len(buffer):
-        count = sock.recv_into(buffer[at:], 0, socket.MSG_WAITALL)
-        if not count:
+        received = sock.recv_into(buffer[at:], 0, socket.MSG_WAITALL)
+        if not received:
             return False
-        at += count
+        at += received
     return True
 
 
@@ -141,8 +141,8 @@ class _Log:
 
 
 def lead(port: int, *, synced: bool) -> None:
-    """Serve one client after another until this process is killed."""
-    followers: list[socket.socket] = []
+    """Serve one client after another until this process is killed. A client that is early waits for the followers."""
+    followers, clients = list[socket.socket](), list[socket.socket]()
     with socket.create_server(("127.0.0.1", port)) as listening:
         while True:
             peer, _ = listening.accept()
@@ -150,11 +150,13 @@ def lead(port: int, *, synced: bool) -> None:
             _tune(peer)
             if hello == HELLO["follower"]:
                 followers.append(peer)
-            elif hello == HELLO["client"] and len(followers) == FOLLOWERS:
-                _serve(_Log(peer, synced=synced), followers)
-                peer.close()
+            elif hello == HELLO["client"]:
+                clients.append(peer)
             else:
                 peer.close()  # A look whether this port listens.
+            while clients and len(followers) == FOLLOWERS:
+                with clients.pop(0) as client:
+                    _serve(_Log(client, synced=synced), followers)
 
 
 def _serve(log: _Log, followers: list[socket.socket]) -> None:

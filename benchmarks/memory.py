@@ -1,4 +1,4 @@
-"""Memory for the page cache, which every trial that writes finds in the same state.
+"""Memory for the page cache, which each `produce` of a driver, and of `datapath`, finds in the same state.
 
 A virtual machine gives its host what has been free for some seconds (free page reporting, in blocks of 2 MiB). The
 first touch after that costs up to 15 times as much as writing. So figures depended on what had run before: produce of

@@ -152,9 +152,9 @@ class Takeovers:
     def _judge_election(
         self, before: MetadataImage, topic: TopicImage, number: int, known: PartitionState, state: PartitionState
     ) -> None:
-        eligible = {*known.isr, *known.elr}
         if not is_unclean(known, state):
             return
+        eligible = {*known.isr, *known.elr}
         name = f"{topic.topic}-{number}"
         self._world.note(
             f"{name}: broker {state.leader} leads from epoch {state.leader_epoch} on, none of {sorted(eligible)}"

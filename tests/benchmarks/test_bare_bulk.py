@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from benchmarks.peers.bare import Bare
+from benchmarks.peers.server import LOOPBACK, free_ports, listens
 
 VOLUME = 9 << 20
 """Two whole batches and a part of one."""
@@ -60,3 +65,38 @@ def test_a_log_is_dropped_once_its_client_has_left(bare: Bare):
 def test_single_records_have_a_leader_of_their_own(bare: Bare):
     result = run(bare, "latency", rate=200, seconds=0.5)
     assert result["records"] == 100
+
+
+def test_a_client_that_is_early_waits_for_the_followers(tmp_path: Path):
+    port = free_ports(1)[0]
+    bare = [sys.executable, "-m", "benchmarks.bare_bulk"]
+    job = {"work": "produce", "bootstrap": LOOPBACK, "topic": "t", "options": {"ports": {"batches": port}}}
+    job |= {"warmup_s": 0.0, "max_bytes": 1000, "seconds": 30.0}
+    with ExitStack() as stack:
+        start = partial(_started, stack, tmp_path)
+        start([*bare, "leader", str(port)])
+        while not listens(port):
+            time.sleep(0.05)
+        client = start([sys.executable, "-m", "benchmarks.drivers.bare", json.dumps(job)])
+        while not _is_connected(client.pid, port):
+            assert client.poll() is None
+            time.sleep(0.05)
+        for _ in range(2):
+            start([*bare, "follower", str(port)])
+        output, _ = client.communicate(timeout=60)
+    assert json.loads(output)["records"] > 0
+
+
+def _started(stack: ExitStack, folder: Path, command: list[str]) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())}
+    )
+    stack.enter_context(process)
+    stack.callback(process.kill)
+    return process
+
+
+def _is_connected(pid: int, port: int) -> bool:
+    """Return whether a process has an established connection to a port: its row in the table of sockets."""
+    lines = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
+    return any(line.split()[2].endswith(f":{port:04X}") and line.split()[3] == "01" for line in lines)
