@@ -126,6 +126,13 @@ def corruptions(history: History) -> Iterator[Anomaly]:
         yield Anomaly("corrupt", what)
 
 
+def blamed_disks(history: History) -> Iterator[Anomaly]:
+    """Find sends that failed for good because a broker's disk had failed: the next leader takes them."""
+    for send in history.sends:
+        if send.blames_disk:
+            yield Anomaly("blamed disk", f"{send.value} of {send.process} failed: {send.error}")
+
+
 def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
     """Find offsets that held two values, over every durable acknowledgement and every read."""
     first: dict[tuple[int, int], str] = {}
@@ -257,6 +264,7 @@ CHECKS: tuple[Callable[[History], Iterable[Anomaly]], ...] = (
     duplicates,
     phantoms,
     corruptions,
+    blamed_disks,
     inconsistent_offsets,
     altered,
     reordered_sends,

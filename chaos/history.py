@@ -14,9 +14,17 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
+from raftlog.errors import ErrorCode, RaftlogError
+
 Outcome: TypeAlias = Literal["ok", "fail", "info"]
 Acks: TypeAlias = Literal["all", "1", "0"]
 UNKNOWN_PARTITION = -1
+_OF_A_DISK = f"{ErrorCode.KAFKA_STORAGE_ERROR.value}: "
+
+
+def with_code(error: RaftlogError) -> str:
+    """Return an error's code and text."""
+    return f"{error.code.value}: {error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +42,18 @@ class Send:
     offset: int = -1
     """Known when `ok`, unless the client does not tell it (kcat): -1."""
     error: str = ""
+    """Why it was not acknowledged: see `with_code`."""
     extra: str = ""
     """Key, timestamp and headers as the record was sent with them, by `extra_of`; "": not compared."""
     acks: Acks = "all"
     """Only `all` promises durability."""
     idempotent: bool = True
     """Without idempotence the record may be in the log twice."""
+
+    @property
+    def blames_disk(self) -> bool:
+        """Whether it failed for good because one broker's disk had failed."""
+        return self.error.startswith(_OF_A_DISK)
 
     @property
     def durable(self) -> bool:

@@ -21,7 +21,7 @@ import orjson
 import raftlog
 from chaos.acknowledgements import Acknowledgements
 from chaos.client_kinds import KINDS, ClientKind, Keys
-from chaos.history import History, Outcome, Send
+from chaos.history import History, Outcome, Send, with_code
 from chaos.kafka_clients import KafkaProducer, send_with_kcat, tail_with_kafka
 from chaos.readers import Readers, until_read_to_the_end
 from chaos.sessions import open_session
@@ -238,9 +238,9 @@ class Workload:
             )
             offset, outcome, why = offset_of(answer.body), "ok", ""
         except UnreachableError as error:
-            outcome, why = "fail", str(error)
+            outcome, why = "fail", with_code(error)
         except RaftlogError as error:
-            why = str(error)
+            why = with_code(error)
         finally:
             self._busy -= 1
             self._note(process, kind, partition, value, invoked, outcome, offset, why)
@@ -297,9 +297,9 @@ async def send(
     try:
         metadata = await producer.send(topic, value=value.encode(), key=key, partition=partition, **more)
     except UnknownOutcomeError as error:
-        return -1, "info", str(error)
+        return -1, "info", with_code(error)
     except RaftlogError as error:
-        return -1, "fail", str(error)
+        return -1, "fail", with_code(error)
     return metadata.offset, "ok", ""
 
 

@@ -89,7 +89,7 @@ class ErrorCode(StrEnum):
     TRANSACTIONAL_ID_NOT_FOUND = "TRANSACTIONAL_ID_NOT_FOUND"
     """The cluster does not know the transactional id."""
     KAFKA_STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
-    """A disk failed on the broker, or the records are damaged on its disk."""
+    """No replica has these records intact, or a disk failed during an operation on this broker alone."""
     INSUFFICIENT_STORAGE = "INSUFFICIENT_STORAGE"
     """The broker's disk is full; nothing was appended."""
     REQUEST_TIMED_OUT = "REQUEST_TIMED_OUT"

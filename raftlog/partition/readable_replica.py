@@ -221,10 +221,14 @@ class ReadableReplica:
 
         Raises:
             OffsetOutOfRangeError: `offset` is outside the log.
-            StorageError: the batch that holds `offset` is damaged.
+            StaleRouteError: the batch that holds `offset` is damaged, and is being repaired; or the log cannot be read.
+            StorageError: the batch is damaged, and no replica has it intact.
         """
         check_crcs = check_crcs or self.damage is not None
-        found = self.log.find_verified(offset, max_bytes, limit_offset=limit_offset, check_crcs=check_crcs)
+        try:
+            found = self.log.find_verified(offset, max_bytes, limit_offset=limit_offset, check_crcs=check_crcs)
+        except StorageError as error:  # No damage: no file descriptor is free, or the log was closed meanwhile.
+            raise _unreadable(f"{self.assignment.topic_partition}: {error.message}") from error
         if found.problem:
             self.note_damage(offset, found.problem)
         if isinstance(found.data, FileRange):
@@ -276,14 +280,14 @@ class ReadableReplica:
         """Record damage that a search by time meets.
 
         Raises:
-            StaleRouteError: a batch is damaged, and is being repaired.
-            StorageError: a batch is damaged, and no replica has it intact; or the log cannot be read.
+            StaleRouteError: a batch is damaged, and is being repaired; or the log cannot be read.
+            StorageError: a batch is damaged, and no replica has it intact.
         """
         try:
             yield
         except (CorruptBatchError, OSError) as error:
             if not is_damage(error):
-                raise StorageError(f"{self.assignment.topic_partition} cannot be searched: {error}") from error
+                raise _unreadable(f"{self.assignment.topic_partition} cannot be searched: {error}") from error
             self.note_damage(self.log.log_start_offset, str(error))
             raise self._damaged(self.log.log_start_offset, str(error)) from error
 
@@ -308,11 +312,16 @@ def in_memory(data: bytes | FileRange) -> bytes:
     """Return the bytes of a read.
 
     Raises:
-        StorageError: the log was truncated or closed meanwhile, or the read failed.
+        StaleRouteError: the log was truncated or closed meanwhile, or the read failed.
     """
     if isinstance(data, bytes):
         return data
     try:
         return data.read()
     except OSError as error:
-        raise StorageError(f"the batches cannot be read any more: {error}") from error
+        raise _unreadable(f"the batches cannot be read any more: {error}") from error
+
+
+def _unreadable(message: str) -> StaleRouteError:
+    """Return the error of a read that may succeed later, or on another broker."""
+    return StaleRouteError(f"{message}; send the request again", code=ErrorCode.LEADER_NOT_AVAILABLE)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raftlog.config import TopicConfig
-from raftlog.errors import DiskFullError, ErrorCode, StaleRouteError, StorageError
+from raftlog.errors import DamagedDataError, DiskFullError, ErrorCode, StaleRouteError, StorageError
 from raftlog.model import Offset, PartitionAssignment, TopicIdPartition
 from raftlog.partition.damage import Damage, DamageTracker
 from raftlog.partition.damaged_logs import DamagedClosedLog, DamagedOpenLog, Failed, Reopen
@@ -69,17 +69,23 @@ class RepairManager:
         self._repairer.stop(key)
 
     def error_for(self, assignment: PartitionAssignment, error: StorageError) -> Exception:
-        """Return the error for requests to a replica that is not open: retriable while it waits for repair or room."""
-        if isinstance(error, DiskFullError):  # Consumers and producers wait as for a leader.
-            return StaleRouteError(
-                f"{assignment.topic_partition} is offline until there is room: {error.message}",
-                code=ErrorCode.LEADER_NOT_AVAILABLE,
-            )
-        if assignment.key not in self or self.lost(assignment.key):
+        """Return the error for requests to a replica that is not open.
+
+        It is final if this is the last in-sync replica, and it is damaged where no replica is intact. Otherwise clients
+        wait as they do for a leader: the controller elects another one, or the disk comes back.
+        """
+        if isinstance(error, DiskFullError):
+            why = "is offline until there is room"
+        elif not isinstance(error, DamagedDataError):
+            why = f"is offline on broker {self._local.broker_id}: its disk failed"
+        elif assignment.key in self and not self.lost(assignment.key):
+            why = "is being repaired from other replicas"
+        elif len(assignment.state.isr) > 1:
+            why = f"is offline on broker {self._local.broker_id}: its log is damaged"
+        else:
             return error
         return StaleRouteError(
-            f"{assignment.topic_partition} is being repaired from other replicas: {error.message}",
-            code=ErrorCode.LEADER_NOT_AVAILABLE,
+            f"{assignment.topic_partition} {why}: {error.message}", code=ErrorCode.LEADER_NOT_AVAILABLE
         )
 
     async def serve(self, request: RepairRequest, folder: Path) -> tuple[RepairResponse, bytes]:

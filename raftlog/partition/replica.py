@@ -13,11 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from raftlog.config import topic_config
-from raftlog.errors import (
-    ErrorCode,
-    StorageError,
-    UnknownOutcomeError,
-)
+from raftlog.errors import DiskFullError, ErrorCode, StaleRouteError, StorageError, UnknownOutcomeError
 from raftlog.model import (
     ACKS_ALL,
     NO_PRODUCER_EPOCH,
@@ -293,14 +289,30 @@ class Replica(FollowerReplica):
     def _append_stamped(
         self, core: LeaderCore, header: BatchHeader, batch: bytearray | memoryview, marker: Marker | None = None
     ) -> AppendResult:
-        self.finish_starting_over()  # The disk may have been full when this replica became the leader.
         base_offset, epoch = self.log.log_end_offset, self.state.leader_epoch
         stamp(batch, base_offset=base_offset, leader_epoch=epoch)
         header = header._replace(base_offset=base_offset, leader_epoch=epoch)
-        self._append_to_log(batch, [header])
+        self._append_as_leader(batch, header)
         self.producers.on_appended(header, self._clock.wall_us() // 1000, marker=marker)
         self._appended(core)
         return AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
+
+    def _append_as_leader(self, batch: bytearray | memoryview, header: BatchHeader) -> None:
+        """Append. If the disk fails, another broker leads soon: clients ask for the leader again."""
+        failed_before = self.log.failure
+        try:
+            self.finish_starting_over()  # The disk may have been full when this replica became the leader.
+            self._append_to_log(batch, [header])
+        except DiskFullError:
+            raise
+        except StorageError as error:
+            if self.log.failure is not failed_before:
+                raise _in_doubt(error) from error  # A partial write may be left.
+            raise StaleRouteError(
+                f"{self.assignment.topic_partition}: the disk of broker {self.broker_id}, its leader, failed: "
+                f"{error.message}; nothing was appended",
+                code=ErrorCode.LEADER_NOT_AVAILABLE,
+            ) from error
 
     def sync_soon(self) -> None:
         """Sync appended batches in the background: with `flush = os` nothing else does."""
@@ -418,9 +430,7 @@ class Replica(FollowerReplica):
         self._persisted.passed(end_offset)
 
     def on_storage_failure(self, error: StorageError) -> None:
-        outcome = UnknownOutcomeError(
-            f"the leader's disk failed, the batch may be lost: {error.message}", code=ErrorCode.REQUEST_TIMED_OUT
-        )
+        outcome = _in_doubt(error)
         self._replicated.fail(outcome)
         self._persisted.fail(outcome)
         super().on_storage_failure(error)
@@ -440,6 +450,11 @@ class Replica(FollowerReplica):
                     code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
                 )
             )
+
+
+def _in_doubt(error: StorageError) -> UnknownOutcomeError:
+    message = f"the leader's disk failed, the batch may be lost: {error.message}"
+    return UnknownOutcomeError(message, code=ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _writable(batch: Buffer) -> bytearray | memoryview:

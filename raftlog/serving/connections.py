@@ -341,6 +341,15 @@ class AiohttpHandler(web.RequestHandler):
             AiohttpHandler._logged_at = now
             _log.error(*args, **kw)
 
+    async def _handle_request(self, request: web.BaseRequest, *args: Any, **kw: Any) -> tuple[web.StreamResponse, bool]:
+        """Handle a request. aiohttp raises if `shutdown` has given up waiting in the same turn of the loop."""
+        try:
+            return await super()._handle_request(request, *args, **kw)
+        except asyncio.InvalidStateError as error:
+            if self._handler_waiter is None or not self._handler_waiter.cancelled():
+                raise
+            raise ConnectionError("the server closes, and waits no longer for this request") from error
+
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import raftlog
-from chaos.history import History, Outcome, Send, extra_of
+from chaos.history import History, Outcome, Send, extra_of, with_code
 from raftlog.errors import RaftlogError, UnknownOutcomeError
 from simulation.cluster.loop import Process
 from simulation.cluster.workload import TOPIC, more_of
@@ -138,9 +138,9 @@ async def _outcome(
         delivery = producer.send_nowait(TOPIC, value.encode(), partition=partition, **more)
         return "ok", (await delivery).offset, ""
     except UnknownOutcomeError as error:
-        return "info", -1, str(error)
+        return "info", -1, with_code(error)
     except RaftlogError as error:
-        return "fail", -1, str(error)
+        return "fail", -1, with_code(error)
 
 
 def out_of_order(history: History, producers: Collection[str]) -> Iterator[str]:

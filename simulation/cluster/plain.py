@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from chaos.history import History, Outcome, Send
+from chaos.history import History, Outcome, Send, with_code
 from raftlog.errors import RaftlogError, UnreachableError
 from raftlog.model import Address
 from raftlog.transport import HttpSession
@@ -101,9 +101,9 @@ async def _post(session: HttpSession, broker: Address, records: Sequence[tuple[i
             timeout_ms=PATIENCE_MS,
         )
     except UnreachableError as error:
-        return "fail", [], str(error)
+        return "fail", [], with_code(error)
     except RaftlogError as error:
-        return "info", [], str(error)
+        return "info", [], with_code(error)
     return "ok", [int(one["offset"]) for one in orjson.loads(answer.body)["offsets"]], ""
 
 

@@ -7,7 +7,7 @@ the election. Every other record is promised as in any other topic.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 from raftlog.errors import CorruptBatchError, StorageError
+from raftlog.metadata_quorum import active_controller
+from raftlog.metadata_quorum.controller import brokers
 from raftlog.metadata_quorum.image import MetadataImage, TopicImage
 from raftlog.metadata_quorum.publisher import Publisher
 from raftlog.model import NO_LEADER, BrokerId, LeaderEpoch, Offset, PartitionState
 from raftlog.partition.replica import Replica
 from raftlog.record import parse_header
 from raftlog.record.reading import read_records
+from raftlog.wire.controller import HeartbeatRequest, OfflineReplica
 from simulation.cluster.holding import held_end
 from simulation.cluster.ledger import Entry, entries
 
@@ -57,6 +60,8 @@ class Takeovers:
         self.elections = 0
         self._world = world
         self._image = MetadataImage()
+        self._unopened: dict[BrokerId, deque[tuple[OfflineReplica, ...]]] = defaultdict(lambda: deque(maxlen=2))
+        """What each broker's newest heartbeats reported as logs that it cannot open. A decision may be one older."""
         self._since: dict[int, LeaderEpoch] = {}
         """By partition, the epoch of the newest unclean election."""
         self._pending = set[int]()
@@ -73,6 +78,11 @@ class Takeovers:
             yield
             return
         publish, append = Publisher.publish, Replica._append_stamped
+        heartbeat = brokers.decide_heartbeat
+
+        def hear_and_decide(image: MetadataImage, request: HeartbeatRequest) -> Any:
+            self._unopened[request.broker_id].append(request.offline)
+            return heartbeat(image, request)
 
         def publish_and_tell(publisher: Publisher, image: MetadataImage, records: Any) -> None:
             self._hear(image)
@@ -88,6 +98,7 @@ class Takeovers:
 
         with (
             mock.patch.object(Publisher, "publish", publish_and_tell),
+            mock.patch.object(active_controller, "decide_heartbeat", hear_and_decide),
             mock.patch.object(Replica, "_append_stamped", append_and_tell),
         ):
             yield
@@ -159,14 +170,20 @@ class Takeovers:
         self._world.note(
             f"{name}: broker {state.leader} leads from epoch {state.leader_epoch} on, none of {sorted(eligible)}"
         )
-        if able := [broker for broker in eligible if self._could_lead(before, broker)]:
+        replica = OfflineReplica(topic_id=topic.topic_id, partition=number)
+        if able := [broker for broker in eligible if self._could_lead(before, broker, replica)]:
             self._world.watch.fail(f"{name}: broker {state.leader} was elected, and brokers {able} could have led")
         self.elections += 1
         self._since[number] = state.leader_epoch
         self._pending.add(number)
 
-    def _could_lead(self, before: MetadataImage, broker: BrokerId) -> bool:
-        """Return whether a broker could lead: it was there before a decision and after it, without damaged bytes."""
+    def _could_lead(self, before: MetadataImage, broker: BrokerId, replica: OfflineReplica) -> bool:
+        """Return whether a broker could lead: before a decision and after it, it was there and had the log open.
+
+        A disk without room, or damaged bytes, may keep it from opening the log.
+        """
+        if any(replica in unopened for unopened in self._unopened[broker]):
+            return False
         node = self._world.nodes[f"broker-{broker}"]
         images = (before, self._image)
         known = [image.brokers.get(broker) for image in images]

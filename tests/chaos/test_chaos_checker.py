@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from chaos.checker import check
-from chaos.history import End, History, Leadership, Outcome, Read, ReplicaLog, Send, StoredBatch
+from chaos.history import End, History, Leadership, Outcome, Read, ReplicaLog, Send, StoredBatch, with_code
+from raftlog.errors import DiskFullError, RaftlogError, StaleRouteError, StorageError
 
 
 def send(value: str, offset: int = -1, *, at: int = 0, took: int = 1, outcome: Outcome = "ok", **more) -> Send:
@@ -212,6 +213,16 @@ def test_a_checksum_that_does_not_fit_is_corrupt():
     history.corruptions.append("tail/0: the payload's checksum does not fit")
 
     assert kinds(history) == {"corrupt"}
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [(StorageError("t-0: the device is gone"), 1), (DiskFullError("no room"), 0), (StaleRouteError("broken"), 0)],
+)
+def test_a_send_that_fails_because_one_disk_failed_is_flagged(error: RaftlogError, found: int):
+    history = honest()
+    history.sends.append(send("x", outcome="fail", error=with_code(error)))
+    assert check(history).count("blamed disk") == found
 
 
 def test_an_offset_with_two_values_is_inconsistent_and_unstable():

@@ -228,7 +228,7 @@ async def test_requests_for_many_offline_partitions_find_each_of_them_by_its_nam
     async with broker(tmp_path, many) as manager:
         monkeypatch.setattr(PartitionAssignment, "topic_partition", property(counted))
         for number in range(many):
-            with pytest.raises(StorageError, match="the disk is gone"):
+            with pytest.raises(StaleRouteError, match="the disk is gone"):
                 manager.replica("t", number)
         assert looks <= 3 * many
         with pytest.raises(StaleRouteError):

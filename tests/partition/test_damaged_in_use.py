@@ -15,7 +15,7 @@ import pytest
 from replica_support import Solo
 from replication_support import World
 
-from raftlog.errors import DiskFullError, RaftlogError, StorageError
+from raftlog.errors import DiskFullError, RaftlogError, StaleRouteError, StorageError
 from raftlog.model import NO_LEADER, NO_LEADER_EPOCH, PartitionState
 from raftlog.partition.core.damage import may_refetch
 from raftlog.partition.readable_replica import in_memory
@@ -117,7 +117,7 @@ async def test_a_log_that_cannot_be_quarantined_is_not_opened_again(tmp_path: Pa
             assert list(broker.manager.replicas) == []
             assert list(broker.manager.offline) == [(world.topic_id, 0)]
             assert log_file(world, 3).read_bytes() == damaged
-            with pytest.raises(StorageError, match="no"):
+            with pytest.raises(StaleRouteError, match="t-0 is offline on broker 3: its disk failed: no"):
                 broker.manager.replica("t", 0)
 
         await world.push()
@@ -217,7 +217,7 @@ async def test_what_the_disk_cannot_read_is_damage_and_what_the_process_may_not_
             patched.setattr(verified_reads, "WINDOW_BYTES", 3 * size)
             patched.setattr(os, "pread", pread)
             if refusal == errno.EMFILE:
-                with pytest.raises(StorageError, match="Too many open files"):
+                with pytest.raises(StaleRouteError, match="Too many open files; send the request again"):
                     replica.read_sound(3, 1 << 20, limit_offset=len(VALUES))
                 assert replica.damage is None
                 return
@@ -346,7 +346,7 @@ async def test_a_block_that_a_worker_thread_cannot_read_is_repaired(tmp_path: Pa
         bad = OSError(errno.EIO, "Input/output error")
         with monkeypatch.context() as patched:
             patched.setattr(PooledFile, "pread", Mock(side_effect=bad))
-            with pytest.raises(StorageError, match="Input/output"):
+            with pytest.raises(StaleRouteError, match="Input/output"):
                 await in_worker(in_memory, data)
         assert replica.damage is not None
         await world.until(lambda: replica.damage is None)
@@ -363,7 +363,7 @@ async def test_what_a_thread_finds_in_a_log_that_was_closed_since_is_no_damage(
     with monkeypatch.context() as patched, ThreadPoolExecutor(1) as threads:
         patched.setattr(PooledFile, "pread", Mock(side_effect=bad))
         failed = threads.submit(in_memory, data).exception()  # The event loop waits here.
-    assert isinstance(failed, StorageError)
+    assert isinstance(failed, StaleRouteError)
     solo.replica.log.close()
     await asyncio.sleep(0)
     assert (solo.replica.damage, solo.replica.suspects) == (None, {})

@@ -14,7 +14,7 @@ from replication_support import World
 
 from raftlog.broker.metrics.replica_figures import show_replicas
 from raftlog.config import TopicConfig
-from raftlog.errors import DiskFullError, ErrorCode, StorageError, UnknownOutcomeError
+from raftlog.errors import DiskFullError, ErrorCode, RetriableError, StaleRouteError, UnknownOutcomeError
 from raftlog.metrics import TABLE, Page
 from raftlog.partition.metrics import PartitionMetrics
 from raftlog.partition.storage.file_pool import FilePool
@@ -164,13 +164,31 @@ async def test_a_leader_whose_sync_has_failed_acknowledges_nothing_more(
         with pytest.raises(UnknownOutcomeError):
             await world.produce("not synced", timeout_ms=5_000)
         disk.number = 0
-        with pytest.raises(StorageError) as refused:
+        with pytest.raises(StaleRouteError, match="nothing was appended") as refused:
             await world.produce("after")
-        assert not isinstance(refused.value, DiskFullError), "producers must not wait for room"
+        assert refused.value.code is ErrorCode.LEADER_NOT_AVAILABLE, "producers send it to the next leader"
         assert disk.failed == 1
-        assert all(failure is refused.value for failure in world.brokers[1].disk_failures)
+        assert all(failure is refused.value.__cause__ for failure in world.brokers[1].disk_failures)
         assert world.brokers[1].disk_failures
         assert world.brokers[1].replica.high_watermark == 1
+
+
+@pytest.mark.parametrize("undone", [True, False])
+async def test_a_producer_sends_again_what_a_leader_could_not_write(
+    *, undone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The batch is not in the log for certain only if the partial write was removed. The producer's error was final."""
+    async with World(tmp_path) as world:
+        await world.produce("before")
+        gone = Mock(side_effect=OSError(errno.EIO, "Input/output error"))
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pwrite", gone)
+            if not undone:
+                patched.setattr(os, "ftruncate", gone)
+            with pytest.raises(RetriableError) as refused:
+                await world.produce("after")
+        assert isinstance(refused.value, StaleRouteError if undone else UnknownOutcomeError), refused.value
+        assert (world.brokers[1].replica.log.log_end_offset, len(world.brokers[1].disk_failures)) == (1, 1)
 
 
 async def test_a_follower_acknowledges_nothing_after_its_log_was_closed(

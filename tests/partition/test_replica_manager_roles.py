@@ -222,8 +222,11 @@ async def test_a_partition_that_cannot_be_opened_says_why_and_the_others_serve(
             PartitionAssignment(topic="t", topic_id=world.topic_id, partition=1, state=alone),
         ]
         await manager.apply(assignments, world.registrations())
-        with pytest.raises(StorageError, match="Input/output error"):
+        with pytest.raises(
+            StaleRouteError, match=r"t-0 is offline on broker 1: its disk failed: .*Input/output"
+        ) as refused:
             manager.leader("t", 0)
+        assert refused.value.code is ErrorCode.LEADER_NOT_AVAILABLE, "consumers and producers wait for a leader"
         assert manager.leader("t", 1).state == alone
 
         monkeypatch.setattr(PartitionLog, "open", real)

@@ -24,6 +24,9 @@ from raftlog.serving.loop_shares import LoopShares
 from raftlog.serving.turnstile import Turnstile
 from tests.broker.listener_support import connected
 
+DRAIN_S = 0.1
+"""How long a server that closes waits for its requests."""
+
 
 @asynccontextmanager
 async def serving(
@@ -34,7 +37,7 @@ async def serving(
     app.router.add_get("/", handler, **how)  # type: ignore[arg-type]
     connections = ConnectionLimits("test", total=10, per_address=10)
     turnstile = Turnstile(LoopShares())
-    listener = AiohttpListener(app, limits=limits, connections=connections, turnstile=turnstile, drain_s=0.1)
+    listener = AiohttpListener(app, limits=limits, connections=connections, turnstile=turnstile, drain_s=DRAIN_S)
     await listener.start(Address("127.0.0.1", 0))
     assert listener._listening is not None
     try:
@@ -207,3 +210,27 @@ def pieces_of(sent: bytes, chance: random.Random) -> Iterator[bytes]:
         size = chance.choice([1, 10, 1_000, 70_000, 200_000])
         yield sent[at : at + size]
         at += size
+
+
+async def test_a_handler_that_ends_in_the_turn_in_which_the_closing_server_gives_up_logs_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """aiohttp would wake a wait that has just timed out. A process that was paused while it stopped gets there."""
+    loop, began = asyncio.get_running_loop(), asyncio.Event()
+
+    async def slow(_: web.Request) -> web.StreamResponse:
+        begun = loop.create_future()
+        began.set()
+        loop.call_later(DRAIN_S * 0.9, begun.set_result, None)
+        await begun
+        return web.Response(text="late")
+
+    monkeypatch.setattr(AiohttpHandler, "_logged_at", float("-inf"))
+    caplog.set_level(logging.ERROR)
+    async with ClientSession() as http:
+        async with serving(slow, RequestLimits(max_body_bytes=1_000)) as address:
+            answer = asyncio.create_task(http.get(f"http://{address}/"))
+            await began.wait()
+            loop.call_later(DRAIN_S * 0.5, time.sleep, DRAIN_S)  # Both timers have passed when the loop goes on.
+        assert await (await answer).text() == "late"
+    assert not caplog.records

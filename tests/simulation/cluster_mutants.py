@@ -10,6 +10,7 @@ import coordinator_mutants as _coordinator
 import deciding_mutants as _deciding
 import deleted_mutants as _deleted
 import doubt_mutants as _doubt
+import failed_disk_mutants as _failed_disk
 import going_on_mutants as _going_on
 import held_mutants as _held
 import isr_mutants as _isr
@@ -52,5 +53,6 @@ PARTS = (
     _answering,
     _going_on,
     _closing,
+    _failed_disk,
 )
 """Each adds its own to `MUTANTS`."""

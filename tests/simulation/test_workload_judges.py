@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from chaos.history import History, Outcome, Read, Send
 from raftlog.model import NO_LEADER, PartitionState
+from raftlog.wire.controller import OfflineReplica
 from simulation.cluster.compaction import Record, aborted_reads, wrong_in_the_end
 from simulation.cluster.pipelined import out_of_order
 from simulation.cluster.relays import wrong_results
-from simulation.cluster.takeovers import Place, Takeover, is_unclean
+from simulation.cluster.takeovers import Place, Takeover, Takeovers, is_unclean
 from simulation.cluster.unclean import judge
 
 
@@ -133,6 +135,19 @@ def test_records_of_an_aborted_transaction_are_read_by_no_reader_of_committed_re
 
 def decided(before: PartitionState, **after: object) -> PartitionState:
     return replace(before, leader_epoch=before.leader_epoch + 1, **after)
+
+
+def test_a_broker_could_not_lead_while_it_reports_that_it_cannot_open_the_log():
+    takeovers = Takeovers(SimpleNamespace(nodes={"broker-3": SimpleNamespace(rotten=False, spotted=False)}))
+    image = SimpleNamespace(brokers={3: SimpleNamespace(fenced=False, in_controlled_shutdown=False)})
+    takeovers._image, replica = image, OfflineReplica(topic_id="t", partition=0)
+    assert takeovers._could_lead(image, 3, replica)
+    takeovers._unopened[3].append((OfflineReplica(topic_id="t", partition=1),))
+    assert takeovers._could_lead(image, 3, replica)
+    takeovers._unopened[3].append((replica,))
+    assert not takeovers._could_lead(image, 3, replica)
+    takeovers._unopened[3].extend([(), ()])
+    assert takeovers._could_lead(image, 3, replica)
 
 
 def test_an_election_of_a_replica_that_was_not_in_sync_is_unclean():
