@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context, copy_context
 from typing import Any, TypeAlias
 
+from raftlog.client.partitioning import StickyPartition
 from raftlog.client.record_outcomes import MultiHandle, PartialHandle, Placed, RecordMetadata
 from raftlog.errors import RaftlogError
 
@@ -18,10 +19,14 @@ _Waiting: TypeAlias = "tuple[Delivery, Callable[[Delivery], object], Context] | 
 class SharedHandle(MultiHandle):
     """The shared handle of consecutive records that were sent one at a time; it stores their outcomes."""
 
-    __slots__ = ("_cancelled", "_outcomes", "_waiting", "loop", "of_all")
+    __slots__ = ("_cancelled", "_outcomes", "_waiting", "loop", "of_all", "room", "sticky")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.count = 0
+        self.room = 0
+        """Bytes of its batch that are reserved for further records."""
+        self.sticky: StickyPartition | None = None
+        """The sticky partition that counts the reserved bytes, too."""
         self.loop = loop
         self.of_all: Placed | RaftlogError | None = None
         """The outcome of all records, if none was cancelled: the usual case. Deliveries need no search then."""
@@ -29,6 +34,12 @@ class SharedHandle(MultiHandle):
         """(number of the first record, count, outcome)."""
         self._waiting: dict[int, list[_Waiting]] = {}
         self._cancelled: set[int] = set()
+
+    def take_back(self) -> int:
+        unused, self.room = self.room, 0
+        if unused and self.sticky is not None:
+            self.sticky.filled -= unused
+        return unused
 
     def divided(self, at: int) -> tuple[PartialHandle, PartialHandle]:
         return PartialHandle(self, 0, at), PartialHandle(self, at, self.count - at)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from time import time_ns
 from typing import TYPE_CHECKING, Literal, Self
 
 from raftlog.client.connection import Connection
@@ -146,7 +146,7 @@ class Producer:
         appender = getattr(self, "_appender", None)  # None: an option was refused.
         if appender is None or self._gate.closed or os.getpid() != self._process:
             return  # A forked child has a copy, which is not its own to send.
-        if size := appender.size:
+        if size := appender.buffered_bytes:
             _log.warning("a producer was never closed, and had %d bytes of records to send: use 'async with'", size)
 
     async def __aenter__(self) -> Self:
@@ -214,8 +214,7 @@ class Producer:
         """
         if key is None and partition is None and timestamp is None and not headers and type(value) is bytes:
             fast_path = self._appender.fast_paths.get(topic)
-            handle = fast_path.take(value, time.time_ns() // 1_000) if fast_path is not None else None
-            if handle is not None:
+            if fast_path is not None and (handle := fast_path.take(value, time_ns() // 1_000)) is not None:
                 return Delivery(handle, handle.count - 1)
         return self._appender.add_nowait(topic, partition, *new_record(value, key, headers, timestamp))
 
@@ -257,7 +256,7 @@ class Producer:
         """Return what this producer has done so far."""
         return self._counters.snapshot(
             self._connection.session.throttles,
-            buffered_bytes=self._appender.size,
+            buffered_bytes=self._appender.buffered_bytes,
             epoch_bumps=self._accumulator.epoch_bumps,
         )
 

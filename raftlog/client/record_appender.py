@@ -69,8 +69,13 @@ class RecordAppender:
 
     @property
     def size(self) -> int:
-        """Bytes of all records that have no outcome yet."""
+        """Bytes of all records that have no outcome yet, and bytes that fast paths reserve."""
         return self._accumulator.size + self._routing.size
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of all records that have no outcome yet."""
+        return self.size - sum(fast_path.unused for fast_path in self.fast_paths.values())
 
     async def add(
         self, topic: str, partition: int | None, record: NewRecord, size: int
@@ -237,6 +242,7 @@ class RecordAppender:
     def _set_aside(self, error: InvalidRequestError | None, record: Unrouted[Handle]) -> None:
         """Fail a record that has no partition, or let it wait for its topic's metadata."""
         if error is None:
+            self.fast_paths.pop(record.topic, None)  # Later records of the topic must not overtake it.
             self._routing.add(record)
         else:
             self._refuse(record.handle, error)

@@ -15,6 +15,7 @@ import going_on_mutants as _going_on
 import held_mutants as _held
 import isr_mutants as _isr
 import keeping_mutants as _keeping
+import lease_mutants as _lease
 import log_mutants as _log
 import operating_mutants as _operating
 import reading_mutants as _reading
@@ -54,5 +55,6 @@ PARTS = (
     _going_on,
     _closing,
     _failed_disk,
+    _lease,
 )
 """Each adds its own to `MUTANTS`."""

@@ -40,7 +40,7 @@ class Accumulator(Generic[H]):
         self.flushing = False
         """Whether batches are sent without lingering."""
         self.size = 0
-        """Bytes of all records that have no outcome yet."""
+        """Bytes of all records that have no outcome yet, and bytes that are reserved for further ones."""
         self.used = False
         """Whether a batch was sent under the current identity."""
 
@@ -52,13 +52,32 @@ class Accumulator(Generic[H]):
         """
         if not size:
             size = record_bytes(record)
-        self._queue(partition).add(record, size, handle, sent_ms)
-        self.size += size
+        self._queue_for(partition, size).add(record, size, handle, sent_ms)
 
     def join(self, partition: TopicPartition, record: NewRecord, sent_ms: int, size: int, new: Callable[[], D]) -> D:
         """Queue a record of `size` bytes as `add` does, under the handle that its batch's records share."""
-        self.size += size
-        return self._queue(partition).join(record, size, sent_ms, new)
+        return self._queue_for(partition, size).join(record, size, sent_ms, new)
+
+    def lease(self, queue: PartitionQueue[H], size: int, most: int) -> PendingBatch[H] | None:
+        """Reserve bytes of a queue's newest batch for records that join its shared handle without another call.
+
+        The lease ends when another record comes, when the batch is sent, or when it leaves the queue.
+
+        Args:
+            size: the first record's bytes.
+            most: the bytes that may be reserved, at least `size`.
+
+        Returns:
+            The batch, which has grown by the reserved bytes; None: a record of `size` bytes cannot join it.
+        """
+        self.size -= queue.end_lease()
+        if (batch := queue.open_batch(size)) is None:
+            return None
+        reserved = min(most, max(size, batch.size), self._batch_bytes - batch.size - 1)
+        self.size += reserved
+        batch.size += reserved
+        batch.shared.room = reserved
+        return batch
 
     def queue(self, partition: TopicPartition) -> PartitionQueue[H]:
         """Return the queue of a partition that had a record before."""
@@ -77,8 +96,7 @@ class Accumulator(Generic[H]):
         headers: Headers = (),
     ) -> None:
         """Queue records that share a handle and take `size` bytes in all, in one batch."""
-        self._queue(partition).add_run(values, key, timestamp, size, handle, sent_ms, headers)
-        self.size += size
+        self._queue_for(partition, size).add_run(values, key, timestamp, size, handle, sent_ms, headers)
 
     def begin(self, identity: ProducerIdentity) -> None:
         """Use an identity from now on. Without transactions, partitions that have one keep it."""
@@ -118,6 +136,8 @@ class Accumulator(Generic[H]):
         """Return the batches to send to the partition's leader now, in order, and those that fail instead."""
         taken, failed = self._queues[partition].take(topic_id, now_ms, flushing=self.flushing)
         self.used = self.used or bool(taken)
+        for batch in taken:
+            self.size -= batch.end_lease()
         return taken, self._settle(partition, failed)
 
     def on_acknowledged(self, partition: TopicPartition, batch: PendingBatch[H], now_ms: int) -> list[Failed[H]]:
@@ -151,7 +171,7 @@ class Accumulator(Generic[H]):
         for partition, queue in list(self._open.items()):
             waiting = queue.take_waiting()
             taken += waiting
-            self.size -= sum(batch.size for batch in waiting)
+            self._remove(waiting)
             self._settle(partition, [])
         return taken
 
@@ -187,6 +207,17 @@ class Accumulator(Generic[H]):
         """How often partitions continued in a new producer epoch."""
         return sum(queue.epoch_bumps for queue in self._queues.values())
 
+    def _queue_for(self, partition: TopicPartition, size: int) -> PartitionQueue[H]:
+        """Return the queue of a partition that gets `size` bytes of records now."""
+        queue = self._queue(partition)
+        self.size += size - queue.end_lease()
+        return queue
+
+    def _remove(self, batches: Iterable[PendingBatch[H]]) -> None:
+        """Note that batches have left their queues."""
+        for batch in batches:
+            self.size -= batch.end_lease() + batch.size
+
     def _queue(self, partition: TopicPartition) -> PartitionQueue[H]:
         """Return the queue of a partition that gets a record; create it if needed."""
         queue = self._queues.get(partition)
@@ -208,7 +239,7 @@ class Accumulator(Generic[H]):
         return queue
 
     def _settle(self, partition: TopicPartition, failed: list[Failed[H]]) -> list[Failed[H]]:
-        self.size -= sum(batch.size for batch, _ in failed)
+        self._remove(batch for batch, _ in failed)
         if not self._queues[partition].batches:
             self._open.pop(partition, None)
         return failed

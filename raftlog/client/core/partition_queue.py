@@ -104,11 +104,18 @@ class PartitionQueue(Generic[H]):
         return handle
 
     def open_batch(self, size: int) -> PendingBatch[H] | None:
-        """Return the newest batch if a record of `size` bytes can join its shared handle without filling it."""
+        """Return the newest batch if a record of `size` bytes can join its shared handle without filling it.
+
+        It has no lease.
+        """
         batch = self.batches[-1] if self.batches else None
         if batch is None or batch.closed or batch.shared is None or batch.size + size >= self._batch_bytes:
             return None
         return batch if batch.handles[-1] is batch.shared else None
+
+    def end_lease(self) -> int:
+        """Take back what is reserved in the newest batch, since another record comes; return its bytes."""
+        return self.batches[-1].end_lease() if self.batches else 0
 
     def add_run(
         self,

@@ -24,6 +24,10 @@ class Divisible(ABC):
     __slots__ = ("count",)
     count: int
 
+    def take_back(self) -> int:
+        """End its reservation of bytes in its batch; return how many were left."""
+        return 0
+
     @abstractmethod
     def divided(self, at: int) -> tuple[Any, Any]:
         """Split it: return the handles of the first `at` records and of the rest."""
@@ -85,6 +89,14 @@ class PendingBatch(Generic[H]):
     cause: RaftlogError | None = None
     """The last error that a broker returned; without one, the last error."""
     acknowledged: bool = False
+
+    def end_lease(self) -> int:
+        """Take back what is reserved for further records of the shared handle; return its bytes."""
+        if self.shared is None:
+            return 0
+        unused: int = self.shared.take_back()
+        self.size -= unused
+        return unused
 
 
 def divide(handles: Sequence[H], at: int) -> tuple[list[H], list[H]]:
