@@ -13,7 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from raftlog.config import topic_config
-from raftlog.errors import DiskFullError, ErrorCode, StaleRouteError, StorageError, UnknownOutcomeError
+from raftlog.errors import (
+    DiskFullError,
+    ErrorCode,
+    RetriableError,
+    StaleRouteError,
+    StorageError,
+    UnknownOutcomeError,
+)
 from raftlog.model import (
     ACKS_ALL,
     NO_PRODUCER_EPOCH,
@@ -289,30 +296,34 @@ class Replica(FollowerReplica):
     def _append_stamped(
         self, core: LeaderCore, header: BatchHeader, batch: bytearray | memoryview, marker: Marker | None = None
     ) -> AppendResult:
-        base_offset, epoch = self.log.log_end_offset, self.state.leader_epoch
-        stamp(batch, base_offset=base_offset, leader_epoch=epoch)
-        header = header._replace(base_offset=base_offset, leader_epoch=epoch)
-        self._append_as_leader(batch, header)
-        self.producers.on_appended(header, self._clock.wall_us() // 1000, marker=marker)
-        self._appended(core)
-        return AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
-
-    def _append_as_leader(self, batch: bytearray | memoryview, header: BatchHeader) -> None:
-        """Append. If the disk fails, another broker leads soon: clients ask for the leader again."""
         failed_before = self.log.failure
         try:
             self.finish_starting_over()  # The disk may have been full when this replica became the leader.
+            base_offset, epoch = self.log.log_end_offset, self.state.leader_epoch
+            stamp(batch, base_offset=base_offset, leader_epoch=epoch)
+            header = header._replace(base_offset=base_offset, leader_epoch=epoch)
             self._append_to_log(batch, [header])
         except DiskFullError:
             raise
         except StorageError as error:
-            if self.log.failure is not failed_before:
-                raise _in_doubt(error) from error  # A partial write may be left.
-            raise StaleRouteError(
-                f"{self.assignment.topic_partition}: the disk of broker {self.broker_id}, its leader, failed: "
-                f"{error.message}; nothing was appended",
-                code=ErrorCode.LEADER_NOT_AVAILABLE,
-            ) from error
+            raise self._not_appended(error, in_doubt=self.log.failure is not failed_before) from error
+        self.producers.on_appended(header, self._clock.wall_us() // 1000, marker=marker)
+        self._appended(core)
+        return AppendResult(base_offset=base_offset, last_offset=header.last_offset, leader_epoch=epoch)
+
+    def _not_appended(self, error: StorageError, *, in_doubt: bool) -> RetriableError:
+        """Return what a client gets whose batch a failed disk refused: it goes to the next leader.
+
+        Args:
+            in_doubt: a partial write may be left.
+        """
+        if in_doubt:
+            return _in_doubt(error)
+        return StaleRouteError(
+            f"{self.assignment.topic_partition}: the disk of broker {self.broker_id}, its leader, failed: "
+            f"{error.message}; nothing was appended",
+            code=ErrorCode.LEADER_NOT_AVAILABLE,
+        )
 
     def sync_soon(self) -> None:
         """Sync appended batches in the background: with `flush = os` nothing else does."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from replica_support import Solo
@@ -20,6 +21,7 @@ from raftlog.model import Address
 from raftlog.partition import follower_replica
 from raftlog.partition.core.producers import ProducerStates
 from raftlog.partition.fetcher import LeaderFetcher
+from raftlog.partition.storage.retention import DelayedDeletes
 from raftlog.record import NewRecord, build_batch, stamp
 
 
@@ -162,15 +164,22 @@ def refuse_all_but_one_file(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(os, "replace", replace_file)
 
 
+def refuse_renamed_records(patched: pytest.MonkeyPatch) -> None:
+    """The first step after that checkpoint: the log still ends where it did."""
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    patched.setattr(DelayedDeletes, "add", Mock(side_effect=full))
+
+
+@pytest.mark.parametrize("refuse", [refuse_all_but_one_file, refuse_renamed_records])
 async def test_a_leader_that_could_not_start_over_takes_records_when_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    refuse: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """It was elected while its disk was full. It refused all records until another leader epoch began."""
     solo = Solo(tmp_path, leader=2, isr=(1,), min_insync_replicas=1)
     solo.replica.log.append(batch_at(0))
     solo.replica.log.fsync()
     with monkeypatch.context() as patched:
-        refuse_all_but_one_file(patched)
+        refuse(patched)
         with pytest.raises(DiskFullError):
             solo.replica.start_over_at(9)
         solo.change(leader=1, leader_epoch=1)

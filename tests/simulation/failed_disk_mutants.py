@@ -21,13 +21,13 @@ DAMAGED_IN_USE = "tests/partition/test_damaged_in_use.py"
 @mutant
 def a_producer_loses_what_a_failed_disk_refuses(patch: Any) -> None:
     """Although another broker leads soon."""
-    patch.edit(Replica._append_as_leader, "except DiskFullError:", "except StorageError:")
+    patch.edit(Replica._append_stamped, "except DiskFullError:", "except StorageError:")
 
 
 @mutant
 @told_by(FULL)
 def a_partial_write_that_stays_passes_for_none(patch: Any) -> None:
-    patch.edit(Replica._append_as_leader, "self.log.failure is not failed_before", "False")
+    patch.edit(Replica._append_stamped, "self.log.failure is not failed_before", "False")
 
 
 @mutant
