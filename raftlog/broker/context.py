@@ -124,7 +124,7 @@ class BrokerContext:
         Raises:
             NotFoundError: the topic or the partition does not exist.
             StaleRouteError: this broker does not lead it.
-            StorageError: its log failed.
+            StorageError: its log is damaged, and no other replica is in sync.
         """
         self.partition(name, partition, topic_id)
         return self.replicas.leader(name, partition, topic_id)

@@ -196,6 +196,8 @@ class ReadableReplica:
         except DamagedDataError as error:
             self.note_damage(offset, error.message)
             raise self._damaged(offset, error.message) from error
+        except StorageError as error:
+            raise _unreadable(f"{self.assignment.topic_partition}: {error.message}") from error
 
     def _require_known_visible(self, offset: Offset) -> None:
         if offset > self._follower_high_watermark:

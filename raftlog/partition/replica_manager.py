@@ -287,7 +287,7 @@ class ReplicaManager:
 
         Raises:
             StaleRouteError: it does not lead, the replica is not open yet, or the topic was deleted and recreated.
-            StorageError: its log cannot be opened.
+            StorageError: its log is damaged, and no other replica is in sync.
         """
         replica = self.replica(topic, partition, topic_id)
         replica.require_leader()

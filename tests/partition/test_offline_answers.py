@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from replica_support import Solo
 
 from raftlog.errors import DamagedDataError, DiskFullError, ErrorCode, StaleRouteError, StorageError
 from raftlog.model import PartitionAssignment, PartitionState, TopicIdPartition
 from raftlog.partition.repair_manager import RepairManager
+from raftlog.partition.storage.log import PartitionLog
 
 KEY = TopicIdPartition("i" * 32, 0)
 
@@ -45,6 +48,19 @@ def test_a_log_that_may_be_opened_later_is_waited_for(
     answered = answer(error, isr=isr, repairing=repairing)
     assert isinstance(answered, StaleRouteError)
     assert (answered.message, answered.code) == (why, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+async def test_an_index_of_aborted_transactions_that_cannot_be_read_now_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    solo = Solo(tmp_path, isr=(1,), min_insync_replicas=1)
+    await solo.append("x")
+    monkeypatch.setattr(PartitionLog, "has_aborted", True)
+    monkeypatch.setattr(PartitionLog, "aborted_transactions", Mock(side_effect=StorageError("too many open files")))
+    with pytest.raises(StaleRouteError, match="t-0: too many open files; send the request again"):
+        solo.replica.read(0, 1_000, isolation="read_committed")
+    assert solo.replica.damage is None
+    await solo.close()
 
 
 @pytest.mark.parametrize(("repairing", "lost"), [(False, False), (True, True)])

@@ -106,7 +106,7 @@ class PartitionQueue(Generic[H]):
     def open_batch(self, size: int) -> PendingBatch[H] | None:
         """Return the newest batch if a record of `size` bytes can join its shared handle without filling it.
 
-        It has no lease.
+        The caller has ended its lease.
         """
         batch = self.batches[-1] if self.batches else None
         if batch is None or batch.closed or batch.shared is None or batch.size + size >= self._batch_bytes:
