@@ -54,7 +54,7 @@ def _at(load: Load, rate: int, *, durable: bool) -> list[Figure]:
             better="less",
             notes=note,
         )
-        for percentile in ("p50_ms", "p99_ms")
+        for percentile in ("p50_ms", "p99_ms", "p99_9_ms")
     ]
 
 

@@ -15,7 +15,20 @@ from rich.table import Table
 
 from benchmarks.plot import Bar, Chart, page
 
-_UNITS = ("records_per_s", "batches_per_s", "per_s", "MBps", "p99_ms", "p50_ms", "ms", "us", "mb", "kB", "s")
+_UNITS = (
+    "records_per_s",
+    "batches_per_s",
+    "per_s",
+    "MBps",
+    "p99_9_ms",
+    "p99_ms",
+    "p50_ms",
+    "ms",
+    "us",
+    "mb",
+    "kB",
+    "s",
+)
 """The suffixes of figures' names; the first that fits counts."""
 console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
 

@@ -44,7 +44,7 @@ def main() -> int:
             table.errors.append("the run was interrupted")
         conclude(plan, tables, skipped, machine)
         return 130
-    return conclude(plan, tables, skipped, machine)
+    return conclude(plan, tables, skipped, machine, keeping=options.keep)
 
 
 def _options() -> argparse.Namespace:
@@ -53,6 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one short round after a short one to warm up")
     parser.add_argument("--rounds", type=int, help="how often everything is measured (5)")
     parser.add_argument("--seconds", type=float, help="how long a trial sends or reads at most (4)")
+    parser.add_argument("--keep", action="store_true", help="later runs on such a machine are compared with this one")
     parser.add_argument("--partitions", type=int, default=1, help="of a topic, for Kafka and raftlog (1)")
     parser.add_argument("--tls", action="store_true", help="TLS on every connection, for Kafka and raftlog")
     parser.add_argument("--work", action="append", choices=[work.name for work in WORKS], help="may be repeated")

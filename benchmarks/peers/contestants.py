@@ -65,6 +65,7 @@ class Contestant:
 
 _PRODUCE, _CONSUME = frozenset({"produce"}), frozenset({"consume"})
 RAFTLOG, RAFTLOG_ARROW, CONFLUENT = "raftlog", "raftlog, as Arrow", "kafka + confluent-kafka"
+JETSTREAM = "jetstream + nats-py"
 RAFTLOG_EACH, CONFLUENT_EACH = "raftlog, send_nowait", "kafka + confluent-kafka, produce"
 """A call for each record; the others give many to one call."""
 CONTESTANTS = (
@@ -75,7 +76,7 @@ CONTESTANTS = (
     Contestant(name=CONFLUENT, server="kafka", driver="confluent"),
     Contestant(name=CONFLUENT_EACH, server="kafka", driver="confluent", works=_PRODUCE, options={"each": True}),
     Contestant(name="kafka + aiokafka", server="kafka", driver="aio_kafka"),
-    Contestant(name="jetstream + nats-py", server="jetstream", driver="nats_js"),
+    Contestant(name=JETSTREAM, server="jetstream", driver="nats_js"),
     Contestant(name="rabbitmq + rstream", server="rabbitmq", driver="rabbit_stream"),
     Contestant(name="redis + redis-py", server="redis", driver="redis_streams"),
     Contestant(name="bare Python, a bound", server="bare", driver="bare", works=frozenset({"produce", "latency"})),
@@ -92,14 +93,17 @@ class Goal:
     ours: str = RAFTLOG
     durable: bool = False
     peer_durable: bool = False
+    cpu_share: float | None = None
+    """raftlog's CPU time for each record over the peer's, servers and client: at most this."""
 
 
 def _goals() -> tuple[Goal, ...]:
-    at_100 = {CONFLUENT: 3, "kafka + aiokafka": 10, "jetstream + nats-py": 50, "rabbitmq + rstream": 4}
-    at_1k = {CONFLUENT: 2, "kafka + aiokafka": 6, "jetstream + nats-py": 20, "rabbitmq + rstream": 2}
+    at_100 = {CONFLUENT: 3, "kafka + aiokafka": 10, JETSTREAM: 50, "rabbitmq + rstream": 4}
+    at_1k = {"kafka + aiokafka": 6, JETSTREAM: 20, "rabbitmq + rstream": 2}
     return (
         *(Goal(work="produce_100B", peer=peer, times=n) for peer, n in {**at_100, "redis + redis-py": 5}.items()),
         *(Goal(work="produce_1KB", peer=peer, times=n) for peer, n in {**at_1k, "redis + redis-py": 2}.items()),
+        Goal(work="produce_1KB", peer=CONFLUENT, times=2, cpu_share=0.55),
         Goal(work="produce_100B", peer=CONFLUENT, times=5, durable=True, peer_durable=True),
         Goal(work="produce_1KB", peer=CONFLUENT, times=5, durable=True, peer_durable=True),
         Goal(work="produce_100B", peer=CONFLUENT_EACH, times=0.8, ours=RAFTLOG_EACH),
@@ -107,6 +111,8 @@ def _goals() -> tuple[Goal, ...]:
         Goal(work="consume_100B", peer=CONFLUENT, times=15, ours=RAFTLOG_ARROW),
         Goal(work="latency_1000_per_s", peer=CONFLUENT, times=1),
         Goal(work="latency_1000_per_s", peer=CONFLUENT, times=2, durable=True),
+        Goal(work="latency_1000_per_s", peer=JETSTREAM, times=1),
+        Goal(work="latency_1000_per_s", peer=JETSTREAM, times=1, durable=True, peer_durable=True),
     )
 
 
@@ -116,3 +122,8 @@ TLS_GOALS = tuple(
     for work in ("produce_100B", "produce_1KB", "consume_100B", "consume_1KB", "latency_1000_per_s")
 )
 """Ahead of Kafka with its TLS."""
+PARTITIONED_GOALS = (
+    Goal(work="produce_100B", peer=CONFLUENT, times=4),
+    Goal(work="produce_1KB", peer=CONFLUENT, times=1.8, cpu_share=0.5),
+)
+"""With several partitions."""

@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 from rich.table import Table as RichTable
 
-from benchmarks.peers.contestants import GOALS, TLS_GOALS, WORKS, Work
+from benchmarks.peers.contestants import GOALS, PARTITIONED_GOALS, TLS_GOALS, WORKS, Work
+from benchmarks.peers.kept import TOLERANCE, Change, Figures, changes, compared, keep, kept_figures, plan_kind
 from benchmarks.peers.trials import Plan, Table
 from benchmarks.peers.verdict import DURABILITIES, Row, goals, rows
 from benchmarks.plot import Bar, Chart, page
@@ -25,13 +26,22 @@ _UNITS = {
 }
 
 
-def conclude(plan: Plan, tables: Mapping[bool, Table], skipped: Mapping[str, str], machine: Mapping[str, Any]) -> int:
-    """Show everything, keep it in build/bench, and return the exit status.
+def conclude(
+    plan: Plan,
+    tables: Mapping[bool, Table],
+    skipped: Mapping[str, str],
+    machine: Mapping[str, Any],
+    *,
+    keeping: bool = False,
+) -> int:
+    """Show everything, write it to build/bench, and return the exit status.
 
     Args:
         machine: the measurements of the machine.
+        keeping: later runs are compared with this one; not if something failed.
     """
-    judged = goals(tables, TLS_GOALS if plan.tls else GOALS)
+    wanted = TLS_GOALS if plan.tls else GOALS if plan.partitions == 1 else PARTITIONED_GOALS
+    judged = goals(tables, wanted)
     for durable, table in tables.items():
         for work in WORKS:
             if found := rows(table, work):
@@ -42,8 +52,18 @@ def conclude(plan: Plan, tables: Mapping[bool, Table], skipped: Mapping[str, str
         console.print(f"[bold red]SKIPPED {name}: {reason}[/bold red]")
     if errors:
         console.print(f"[bold red]{len(errors)} errors; the first: {errors[0]}[/bold red]")
-    summary = _summary(plan, tables, judged, skipped=dict(skipped), errors=errors, machine=machine)
-    _keep(summary, tables)
+    figures = _all(tables)
+    found = changes(figures, kept_figures(plan))
+    console.print(_changes(found, plan))
+    if keeping and not errors:
+        console.print(f"kept in {keep(plan, figures)}", highlight=False)
+    against = compared(found, plan)
+    summary = {
+        **_summary(plan, tables, judged, skipped=dict(skipped), errors=errors, machine=machine),
+        "figures": figures,
+        "against_kept": against,
+    }
+    _write(summary, tables)
     sys.stdout.write(orjson.dumps(summary).decode() + "\n")
     return 0 if summary["ok"] else 1
 
@@ -59,19 +79,12 @@ def _summary(
 ) -> dict[str, Any]:
     verdicts = [goal["reached"] for goal in judged]
     counted = {"reached": verdicts.count(True), "missed": verdicts.count(False), "not_measured": verdicts.count(None)}
-    figures = {
-        DURABILITIES[durable]: {
-            work.name: {row.contestant: row.to_plain() for row in rows(table, work)} for work in WORKS
-        }
-        for durable, table in tables.items()
-    }
     return {
         "ok": not errors and not counted["missed"] and counted["reached"] > 0,
         "goals": counted,
         "skipped": len(skipped),
         "skipped_peers": skipped,
         "errors": errors,
-        "figures": figures,
         "goals_detail": judged,
         "plan": {
             name: getattr(plan, name) for name in ("rounds", "seconds", "warmup_s", "partitions", "max_bytes", "tls")
@@ -79,6 +92,15 @@ def _summary(
         "machine": {**_machine(), **machine},
         "servers": {DURABILITIES[durable]: table.servers for durable, table in tables.items()},
         "clients": _clients(tables),
+    }
+
+
+def _all(tables: Mapping[bool, Table]) -> Figures:
+    return {
+        DURABILITIES[durable]: {
+            work.name: {row.contestant: row.to_plain() for row in rows(table, work)} for work in WORKS
+        }
+        for durable, table in tables.items()
     }
 
 
@@ -103,7 +125,7 @@ def _clients(tables: Mapping[bool, Table]) -> dict[str, Any]:
     return told
 
 
-def _keep(summary: dict[str, Any], tables: Mapping[bool, Table]) -> None:
+def _write(summary: dict[str, Any], tables: Mapping[bool, Table]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / "peers.json").write_bytes(orjson.dumps(summary) + b"\n")
     samples = {
@@ -144,19 +166,39 @@ def _chart(work: Work, found: list[Row], durability: str) -> Chart:
 
 def _figures(work: Work, found: list[Row], durability: str) -> RichTable:
     table = RichTable("contestant", title=f"{work.name}, {durability} ({_UNITS[work.unit]})", title_justify="left")
-    for column in ("median", "min", "max", "n", "raftlog is x times", "CPU us/record"):
+    percentiles = list(found[0].percentiles)
+    for column in ("median", "min", "max", "n", "raftlog is x times", "CPU us/record", *percentiles):
         table.add_column(column, justify="right")
     for row in found:
         numbers = [f"{number:,.6g}" for number in (row.median, min(row.values), max(row.values))]
         ratio = "-" if row.ratio is None else f"{row.ratio:g}"
-        table.add_row(row.contestant, *numbers, str(len(row.values)), ratio, f"{row.cpu_us_per_record:g}")
+        more = [f"{row.percentiles[name]:g}" for name in percentiles]
+        table.add_row(row.contestant, *numbers, str(len(row.values)), ratio, f"{row.cpu_us_per_record:g}", *more)
+    return table
+
+
+def _changes(found: list[Change], plan: Plan) -> RichTable | str:
+    """Show what got worse since the kept run of the same kind of machine."""
+    if not found:
+        return f"nothing to compare with: no kept figures of this kind of machine for {plan_kind(plan)}, with a peer"
+    worse = [change for change in found if change.worse_by > TOLERANCE]
+    if not worse:
+        return f"[green]{len(found)} figures: none got worse by more than a tenth since the kept run[/green]"
+    title = f"{len(worse)} of {len(found)} figures got worse by more than a tenth since the kept run"
+    table = RichTable("work", "contestant", "figure", title=title, title_justify="left", title_style="red")
+    for column in ("kept, as on this machine", "now", "worse by"):
+        table.add_column(column, justify="right")
+    for change in sorted(worse, key=lambda change: -change.worse_by):
+        work = f"{change.work}, {change.durability}"
+        numbers = [f"{change.kept:,.6g}", f"{change.now:,.6g}", f"{change.worse_by:.0%}"]
+        table.add_row(work, change.contestant, change.figure, *numbers)
     return table
 
 
 def _goals(judged: list[dict[str, Any]]) -> RichTable:
-    table = RichTable("work", "raftlog", "peer", "goal", "ratio", "reached", title="goals", title_justify="left")
+    table = RichTable("work", "raftlog", "peer", "goal", "ratio", "CPU", "reached", title="goals", title_justify="left")
     words = {True: "[green]yes[/green]", False: "[red]NO[/red]", None: "not measured"}
     for goal in judged:
-        ratio = "-" if goal["ratio"] is None else f"{goal['ratio']:g}"
-        table.add_row(goal["work"], goal["ours"], goal["peer"], goal["goal"], ratio, words[goal["reached"]])
+        ratios = ["-" if goal[name] is None else f"{goal[name]:g}" for name in ("ratio", "cpu_share")]
+        table.add_row(goal["work"], goal["ours"], goal["peer"], goal["goal"], *ratios, words[goal["reached"]])
     return table

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from benchmarks.peers.contestants import GOALS, RAFTLOG, WORKS, Goal, Work
 from benchmarks.peers.trials import Table
 
 Durability = Literal["fsync_off", "fsync_on"]
+_OTHERS = ("p50_ms", "p99_9_ms", "max_ms")
 DURABILITIES: dict[bool, Durability] = {False: "fsync_off", True: "fsync_on"}
 
 
@@ -23,6 +24,8 @@ class Row:
     ratio: float | None
     """raftlog's figure over this one: the median of the rounds' ratios, each from the same state of the machine."""
     cpu_us_per_record: float
+    percentiles: dict[str, float] = field(default_factory=dict)
+    """Of latencies, in ms: medians of the rounds."""
 
     @property
     def median(self) -> float:
@@ -30,7 +33,8 @@ class Row:
 
     def to_plain(self) -> dict[str, Any]:
         spread = {"median": self.median, "min": min(self.values), "max": max(self.values), "count": len(self.values)}
-        return {**spread, "cpu_us_per_record": self.cpu_us_per_record, "raftlog_over_this": self.ratio}
+        cpu = {"cpu_us_per_record": self.cpu_us_per_record}
+        return {**spread, **cpu, "raftlog_over_this": self.ratio, **self.percentiles}
 
 
 def rows(table: Table, work: Work) -> list[Row]:
@@ -43,6 +47,7 @@ def rows(table: Table, work: Work) -> list[Row]:
             values=(values := _values(samples, work)),
             ratio=_ratio(ours, values),
             cpu_us_per_record=_cpu_us(samples),
+            percentiles={name: statistics.median(s[name] for s in samples) for name in _OTHERS if name in samples[0]},
         )
         for who, samples in sorted(measured.items(), key=lambda item: (not item[0].startswith(RAFTLOG), item[0]))
     ]
@@ -55,17 +60,25 @@ def goals(tables: Mapping[bool, Table], wanted: Sequence[Goal] = GOALS) -> list[
 
 def _judge(goal: Goal, tables: Mapping[bool, Table]) -> dict[str, Any]:
     work = next(work for work in WORKS if work.name == goal.work)
-    ours = _values(tables[goal.durable].samples.get((work.name, goal.ours), []), work) if goal.durable in tables else []
-    peer = tables.get(goal.peer_durable)
-    theirs = _values(peer.samples.get((work.name, goal.peer), []), work) if peer else []
-    ratio = _ratio(ours, theirs)
+    ours, theirs = (
+        tables[durable].samples.get((work.name, who), []) if durable in tables else []
+        for who, durable in ((goal.ours, goal.durable), (goal.peer, goal.peer_durable))
+    )
+    ratio = _ratio(_values(ours, work), _values(theirs, work))
     reached = None if ratio is None else ratio >= goal.times if work.more_is_better else ratio <= goal.times
+    wanted, cpu_share = f"{'>=' if work.more_is_better else '<='} {goal.times:g} x", None
+    if goal.cpu_share is not None:
+        wanted += f", CPU <= {goal.cpu_share:g} x"
+        if ratio is not None:
+            cpu_share = float(f"{_cpu_us(ours) / _cpu_us(theirs):.3g}")
+            reached = reached and cpu_share <= goal.cpu_share
     return {
         "work": work.name,
         "ours": f"{goal.ours}, {DURABILITIES[goal.durable]}",
         "peer": f"{goal.peer}, {DURABILITIES[goal.peer_durable]}",
-        "goal": f"{'>=' if work.more_is_better else '<='} {goal.times:g} x",
+        "goal": wanted,
         "ratio": ratio,
+        "cpu_share": cpu_share,
         "reached": reached,
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers import __main__ as command
-from benchmarks.peers.contestants import CONFLUENT, GOALS, RAFTLOG, SERVERS, TLS_GOALS, WORKS
+from benchmarks.peers.contestants import CONFLUENT, GOALS, PARTITIONED_GOALS, RAFTLOG, SERVERS, TLS_GOALS, WORKS
 from benchmarks.peers.server import PeerError, Server, free_ports, listens
 from benchmarks.peers.trials import Table
 from benchmarks.peers.verdict import goals, rows
@@ -57,9 +57,25 @@ def test_latency_with_our_sync_is_compared_with_kafkas_without():
     assert [(goal["ratio"], goal["reached"]) for goal in judged] == [(0.5, True), (2.25, False)]
 
 
+@pytest.mark.parametrize(("seconds", "reached"), [(0.25, True), (0.26, False)])
+def test_a_goal_may_limit_the_cpu_time_of_a_record(seconds: float, reached: bool):
+    found = table("produce_1KB", "records_per_s", ours=[300], kafka=[100])
+    found.samples["produce_1KB", RAFTLOG][0] |= {"server_cpu_s": seconds, "client_cpu_s": seconds}
+    [verdict] = [goal for goal in goals({False: found}, PARTITIONED_GOALS) if goal["reached"] is not None]
+    assert (verdict["goal"], verdict["ratio"], verdict["reached"]) == (">= 1.8 x, CPU <= 0.5 x", 3, reached)
+
+
+def test_percentiles_of_latencies_are_medians_of_the_rounds():
+    found = table(LATENCY.name, "p99_ms", ours=[1.0, 2.0, 3.0])
+    for row, rare in zip(found.samples[LATENCY.name, RAFTLOG], (9.0, 5.0, 7.0), strict=True):
+        row["p99_9_ms"] = rare
+    [ours] = rows(found, LATENCY)
+    assert ours.to_plain()["p99_9_ms"] == 7.0
+
+
 def test_every_goal_names_what_is_measured():
     known = {work.name for work in WORKS}
-    assert {goal.work for goal in GOALS} <= known
+    assert {goal.work for goal in (*GOALS, *PARTITIONED_GOALS, *TLS_GOALS)} <= known
 
 
 def test_a_peer_that_is_not_installed_is_skipped_loudly(
