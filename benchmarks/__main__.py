@@ -29,6 +29,7 @@ SUITES = (
     "end_to_end",
     "sizes",
     "partitions",
+    "scale",
     "clients",
     "urls",
     "security",

@@ -53,11 +53,11 @@ def conclude(
     if errors:
         console.print(f"[bold red]{len(errors)} errors; the first: {errors[0]}[/bold red]")
     figures = _all(tables)
-    found = changes(figures, kept_figures(plan))
-    console.print(_changes(found, plan))
+    changed = changes(figures, kept_figures(plan))
+    console.print(_changes(changed, plan))
     if keeping and not errors:
         console.print(f"kept in {keep(plan, figures)}", highlight=False)
-    against = compared(found, plan)
+    against = compared(changed, plan)
     summary = {
         **_summary(plan, tables, judged, skipped=dict(skipped), errors=errors, machine=machine),
         "figures": figures,
