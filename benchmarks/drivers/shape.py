@@ -147,12 +147,15 @@ class _Meter:
     pids: tuple[int, ...]
     servers_s: float = 0.0
     client_s: float = 0.0
+    machine: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        self.servers_s, self.client_s = cpu_s(self.pids), time.process_time()
+        self.servers_s, self.client_s, self.machine = cpu_s(self.pids), time.process_time(), _machine_ticks()
 
     def read(self) -> dict[str, float]:
+        stolen, ticks = (now - before for now, before in zip(_machine_ticks(), self.machine, strict=True))
         return {
+            "stolen_share": round(stolen / max(1, ticks), 3),
             "server_cpu_s": round(cpu_s(self.pids) - self.servers_s, 3),
             "client_cpu_s": round(time.process_time() - self.client_s, 3),
             "server_rss_mb": round(_rss_mb(self.pids), 1),
@@ -166,6 +169,13 @@ def cpu_s(pids: Sequence[int]) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / _TICKS_PER_S
+
+
+def _machine_ticks() -> tuple[int, int]:
+    """Return what a virtual machine's host took from it, and all its time, in ticks of all cores."""
+    with Path("/proc/stat").open() as file:
+        ticks = [int(field) for field in file.readline().split()[1:9]]
+    return ticks[7], sum(ticks)
 
 
 def _rss_mb(pids: Sequence[int]) -> float:

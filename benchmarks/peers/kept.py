@@ -1,5 +1,8 @@
 """Compares a run with the last kept one of the same kind of machine, and says what got worse.
 
+A figure that is worse by more than a tenth, and worse than each round of the kept run, is worth a look. On a shared
+machine the rounds of one run differ by more than a tenth.
+
 The code of the peers stays the same. The median of their changes is what the machine does differently now: raftlog's
 figures are compared in proportion to it.
 """
@@ -22,6 +25,7 @@ from benchmarks.peers.trials import Plan
 KEPT = Path(__file__).parent / "kept"
 TOLERANCE = 0.1
 """What got worse by more than this share is named."""
+_KEPT = ("median", "min", "max", "cpu_us_per_record", "most_cpu_us")
 Figures: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]
 """By durability, work and contestant: `Row.to_plain`."""
 
@@ -39,6 +43,8 @@ class Change:
     now: float
     worse_by: float
     """As a share of the kept figure; below 0 it got better."""
+    beyond_rounds: bool
+    """It is worse than each round of the kept run, in proportion to the machine: rarely by chance."""
 
 
 def machine_kind() -> str:
@@ -64,7 +70,7 @@ def keep(plan: Plan, figures: Figures) -> Path:
     kept = runs.setdefault(plan_kind(plan), {})
     for durability, works in figures.items():
         measured = {
-            work: {who: {name: row[name] for name in ("median", "cpu_us_per_record")} for who, row in rows.items()}
+            work: {who: {name: row[name] for name in _KEPT} for who, row in rows.items()}
             for work, rows in works.items()
             if rows
         }
@@ -99,14 +105,23 @@ def _changes(
     if not peers:
         return []
     found = []
-    for name, more_is_better in (("median", work.more_is_better), ("cpu_us_per_record", False)):
+    rate = ("median", "min" if work.more_is_better else "max", work.more_is_better)
+    for name, worst, more_is_better in (rate, ("cpu_us_per_record", "most_cpu_us", False)):
         machine = statistics.median(now[peer][name] / kept[peer][name] for peer in peers)
         for who in (who for who in both if who not in peers):
-            before, after = kept[who][name] * machine, now[who][name]
-            worse_by = 1 - after / before if more_is_better else after / before - 1
-            figure = work.unit if name == "median" else name
-            numbers = {"kept": float(f"{before:.4g}"), "now": after, "worse_by": round(worse_by, 3)}
-            found.append(Change(durability=durability, work=work.name, contestant=who, figure=figure, **numbers))
+            before, limit, after = kept[who][name] * machine, kept[who][worst] * machine, now[who][name]
+            found.append(
+                Change(
+                    durability=durability,
+                    work=work.name,
+                    contestant=who,
+                    figure=work.unit if name == "median" else name,
+                    kept=float(f"{before:.4g}"),
+                    now=after,
+                    worse_by=round(1 - after / before if more_is_better else after / before - 1, 3),
+                    beyond_rounds=after < limit if more_is_better else after > limit,
+                )
+            )
     return found
 
 

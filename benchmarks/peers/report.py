@@ -166,13 +166,13 @@ def _chart(work: Work, found: list[Row], durability: str) -> Chart:
 
 def _figures(work: Work, found: list[Row], durability: str) -> RichTable:
     table = RichTable("contestant", title=f"{work.name}, {durability} ({_UNITS[work.unit]})", title_justify="left")
-    percentiles = list(found[0].percentiles)
-    for column in ("median", "min", "max", "n", "raftlog is x times", "CPU us/record", *percentiles):
+    others = list(found[0].others)
+    for column in ("median", "min", "max", "n", "raftlog is x times", "CPU us/record", *others):
         table.add_column(column, justify="right")
     for row in found:
         numbers = [f"{number:,.6g}" for number in (row.median, min(row.values), max(row.values))]
         ratio = "-" if row.ratio is None else f"{row.ratio:g}"
-        more = [f"{row.percentiles[name]:g}" for name in percentiles]
+        more = [f"{row.others[name]:g}" for name in others]
         table.add_row(row.contestant, *numbers, str(len(row.values)), ratio, f"{row.cpu_us_per_record:g}", *more)
     return table
 
@@ -182,13 +182,17 @@ def _changes(found: list[Change], plan: Plan) -> RichTable | str:
     if not found:
         return f"nothing to compare with: no kept figures of this kind of machine for {plan_kind(plan)}, with a peer"
     worse = [change for change in found if change.worse_by > TOLERANCE]
-    if not worse:
-        return f"[green]{len(found)} figures: none got worse by more than a tenth since the kept run[/green]"
-    title = f"{len(worse)} of {len(found)} figures got worse by more than a tenth since the kept run"
+    beyond = [change for change in worse if change.beyond_rounds]
+    title = (
+        f"{len(worse)} of {len(found)} figures got worse by more than a tenth since the kept run, "
+        f"{len(beyond)} of them beyond its rounds"
+    )
+    if not beyond:
+        return f"[green]{title}[/green]"
     table = RichTable("work", "contestant", "figure", title=title, title_justify="left", title_style="red")
     for column in ("kept, as on this machine", "now", "worse by"):
         table.add_column(column, justify="right")
-    for change in sorted(worse, key=lambda change: -change.worse_by):
+    for change in sorted(beyond, key=lambda change: -change.worse_by):
         work = f"{change.work}, {change.durability}"
         numbers = [f"{change.kept:,.6g}", f"{change.now:,.6g}", f"{change.worse_by:.0%}"]
         table.add_row(work, change.contestant, change.figure, *numbers)
