@@ -94,6 +94,8 @@ class Watch:
         """By replica: the high watermark, and how often its log was truncated."""
         self._settled: dict[Replica, tuple[object, ...]] = {}
         """What the checks of a follower read when they last held."""
+        self._removed: set[str] = set()
+        """Folders of partitions from which a replica with an intact copy was removed."""
         self._registered: tuple[MetadataImage, list[bool]] = (MetadataImage(), [])
         self._registrations = 0
         """How often the image, or the registration of a broker in it, has changed."""
@@ -217,16 +219,18 @@ class Watch:
         """The run is void where a batch is lost by design.
 
         - An unclean election chose a replica that alone had a batch, which then rotted.
-        - A reassignment that was under way when disks rotted has removed the replica with the intact copy.
+        - A reassignment has removed the replica with the intact copy before the damage was found. That it was added
+          again afterwards brings nothing back.
         """
         if not (node.rotten or node.spotted):
             return
         assert node.broker is not None
-        key = replica.assignment.key
-        state, spared = image.partition(*key), self._world.spared.get(replica.log.folder.name, frozenset())
+        key, folder = replica.assignment.key, replica.log.folder.name
+        state, spared = image.partition(*key), self._world.spared.get(folder, frozenset())
+        if state is not None and not spared <= {*state.replicas}:
+            self._removed.add(folder)
         chosen = replica.core is not None and self._world.takeovers.has_had_one(replica)
-        removed = state is not None and not spared <= {*state.replicas}
-        if (chosen or removed) and (lost := node.broker.replicas.repairs.lost(key)):
+        if (chosen or folder in self._removed) and (lost := node.broker.replicas.repairs.lost(key)):
             raise NothingPromisedError(f"{_name(replica)}: no replica has the batches at {lost} that {node.name} lost")
 
     def _marks_grow(self, node: Node, replica: Replica) -> None:
