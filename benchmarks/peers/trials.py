@@ -24,6 +24,9 @@ _FILL_TIMES = 8
 _TRIAL_GRACE_S = 120
 _SETTLE_S = 0.3
 _IDLE_S = 3.0
+_MOST_STOLEN = 0.03
+_ATTEMPTS = 3
+"""How often to measure while a virtual machine's host takes a larger share than that."""
 
 Say = Callable[[str], None]
 Key = tuple[str, str]
@@ -108,13 +111,27 @@ class Trials:
             able = [contestant for contestant in self._plan.contestants if self._can(contestant, work)]
             first = number % max(1, len(able))  # Each contestant follows different ones.
             for contestant in able[first:] + able[:first]:
-                if (result := self._trial(work, contestant)) is not None and keep:
+                if (result := self._trial(work, contestant, attempts=_ATTEMPTS if keep else 1)) is not None and keep:
                     self.table.samples[work.name, contestant.name].append(result)
 
     def _can(self, contestant: Contestant, work: Work) -> bool:
         return contestant.server in self._servers and contestant.does(work, durable=self._durable)
 
-    def _trial(self, work: Work, contestant: Contestant) -> dict[str, Any] | None:
+    def _trial(self, work: Work, contestant: Contestant, *, attempts: int) -> dict[str, Any] | None:
+        """Return the measurements while the host took least; None if the client failed."""
+        best: dict[str, Any] | None = None
+        for _ in range(attempts):
+            if (result := self._once(work, contestant)) is None:
+                break
+            stolen = f", the host took {result['stolen_share']:.0%}" if result["stolen_share"] > _MOST_STOLEN else ""
+            self._say(f"  {work.name:20} {contestant.name:26} {result[work.unit]:>14,.6g} {work.unit}{stolen}")
+            if best is None or result["stolen_share"] < best["stolen_share"]:
+                best = result
+            if not stolen:
+                break
+        return best
+
+    def _once(self, work: Work, contestant: Contestant) -> dict[str, Any] | None:
         consuming = work.job["work"] == "consume"
         if consuming and contestant.server not in self._filled:
             long = {"warmup_s": 0.0, "seconds": self._plan.seconds * _FILL_TIMES}
@@ -126,8 +143,6 @@ class Trials:
         result = self._run(contestant, job)
         os.sync()  # Pending writes must not slow the next trial.
         time.sleep(_SETTLE_S)
-        if result is not None:
-            self._say(f"  {work.name:20} {contestant.name:26} {result[work.unit]:>14,.6g} {work.unit}")
         return result
 
     def _job(self, task: Work, contestant: Contestant, **more: Any) -> Job:

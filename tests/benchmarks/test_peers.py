@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers import __main__ as command
-from benchmarks.peers.contestants import CONFLUENT, GOALS, PARTITIONED_GOALS, RAFTLOG, SERVERS, TLS_GOALS, WORKS
+from benchmarks.peers.contestants import (
+    CONFLUENT,
+    CONTESTANTS,
+    GOALS,
+    PARTITIONED_GOALS,
+    RAFTLOG,
+    SERVERS,
+    TLS_GOALS,
+    WORKS,
+)
 from benchmarks.peers.server import PeerError, Server, free_ports, listens
-from benchmarks.peers.trials import Table
+from benchmarks.peers.trials import Plan, Table, Trials
 from benchmarks.peers.verdict import goals, rows
 
 PRODUCE = next(work for work in WORKS if work.name == "produce_100B")
@@ -101,6 +110,30 @@ def test_tls_is_measured_where_it_can_be(monkeypatch: pytest.MonkeyPatch, capsys
     with pytest.raises(SystemExit):
         command._options()
     assert "--tls: redis is measured in clear only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shares", "rate", "runs"), [([0.01], 1, 1), ([0.3, 0.02], 2, 2), ([0.3, 0.1, 0.2, 0.0], 2, 3), ([0.3, None], 1, 2)]
+)
+def test_a_trial_that_the_host_disturbed_is_measured_again(
+    shares: list[float | None], rate: int, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[str] = []
+    plan = Plan(works=[], contestants=[], rounds=1, warmup_rounds=0, seconds=1, warmup_s=0, partitions=1, max_bytes=1)
+    trials = Trials(plan, {}, durable=False, folder=tmp_path, say=told.append)
+    samples = iter([share if share is None else {"stolen_share": share} for share in shares])
+    done: list[int] = []
+
+    def once(*_: object) -> dict[str, float] | None:
+        done.append(1)
+        found = next(samples)
+        return found if found is None else {**found, "records_per_s": len(done)}
+
+    monkeypatch.setattr(trials, "_once", once)
+    found = trials._trial(PRODUCE, CONTESTANTS[0], attempts=3)
+    assert found is not None
+    assert (found["records_per_s"], len(done)) == (rate, runs)
+    assert ["the host took" in line for line in told] == [share > 0.03 for share in shares[:runs] if share is not None]
 
 
 class Sleepers(Server):
