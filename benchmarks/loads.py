@@ -72,7 +72,7 @@ class Load:
 
 @contextmanager
 def loaded(effort: Effort, **options: Any) -> Iterator[Load]:
-    """Run three controllers and three brokers."""
+    """Run three controllers and three brokers, unless the options of the cluster say otherwise."""
     with running(**options) as cluster:
         yield Load(cluster, effort)
 

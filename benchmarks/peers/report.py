@@ -55,8 +55,8 @@ def conclude(
     figures = _all(tables)
     changed = changes(figures, kept_figures(plan))
     console.print(_changes(changed, plan))
-    if keeping and not errors:
-        console.print(f"kept in {keep(plan, figures)}", highlight=False)
+    if keeping:
+        console.print("not kept: a trial failed" if errors else f"kept in {keep(plan, figures)}", highlight=False)
     against = compared(changed, plan)
     summary = {
         **_summary(plan, tables, judged, skipped=dict(skipped), errors=errors, machine=machine),

@@ -104,7 +104,9 @@ def test_the_report_says_what_got_worse_and_a_failed_run_is_not_kept(
 
     assert "nothing to compare with" in run(1_000)
     assert "0 of 2 figures got worse by more than a tenth" in run(950)
-    assert "1 of 2 figures got worse" in run(700, "one client failed")
+    failed = run(700, "one client failed")
+    assert "1 of 2 figures got worse" in failed
+    assert "not kept: a trial failed" in failed
     told = run(800)
     assert "1 of 2 figures got worse by more than a tenth since the kept run, 1 of them beyond its rounds" in told
     assert "16%" in told
